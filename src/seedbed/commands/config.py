@@ -1,0 +1,29 @@
+"""``seedbed config``: what is set, and how it differs from the paper."""
+
+from __future__ import annotations
+
+import typer
+
+from seedbed.config import load_config, presets, to_yaml
+from seedbed.commands.options import ConfigOption, Overrides
+from seedbed.repro.paper_diff import paper_diff
+
+app = typer.Typer(no_args_is_help=True, help="Show the resolved configuration, the presets, the difference from the paper.")
+
+
+@app.command()
+def show(overrides: Overrides = None, config: ConfigOption = None) -> None:
+    """Print the resolved configuration as YAML. Example: seedbed config show -c tiny algo=grpo train.updates=5"""
+    typer.echo(to_yaml(load_config(config, overrides or [])), nl=False)
+
+
+@app.command()
+def diff(overrides: Overrides = None, config: ConfigOption = None) -> None:
+    """Print where the configuration differs from the paper. Example: seedbed config diff -c tiny"""
+    typer.echo(paper_diff(load_config(config, overrides or [])))
+
+
+@app.command(name="presets")
+def presets_() -> None:
+    """List the presets."""
+    typer.echo("\n".join(presets()))

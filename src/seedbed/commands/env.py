@@ -1,0 +1,122 @@
+"""``seedbed env``: play a game by hand, or replay stored walkthroughs to check engine and data."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, TimeElapsedColumn
+
+from seedbed.envs.base import Environment, Game, make_environment
+from seedbed.types import Observation, Task, UserError
+
+app = typer.Typer(no_args_is_help=True, help="Play environments and check them.")
+
+_Env = Annotated[str, typer.Argument(help="Registered environment, or module:Class of your own.")]
+
+
+@app.command()
+def play(
+    env: _Env = "alfworld",
+    split: Annotated[str, typer.Option(help="Split to draw the task from.")] = "generated_valid",
+    task: Annotated[str | None, typer.Option(help="Task id; without it one is drawn.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Draws the task; without it every call draws another.")] = None,
+) -> None:
+    """Play one game in the terminal. Type an action or its number; 'quit' leaves."""
+    console = Console()
+    environment = make_environment(env)
+    chosen = _choose(environment, split, task, seed)
+    game = environment.open(chosen)
+    console.print(f"[bold]{escape(chosen.id)}[/]\nYour task is to: [bold]{escape(game.goal)}[/]\n")
+    steps, won = _by_hand(console, game)
+    console.print(f"{'won' if won else 'not won'} after {steps} step{'' if steps == 1 else 's'}", highlight=False)
+
+
+def _choose(environment: Environment, split: str, task: str | None, seed: int | None) -> Task:
+    tasks = environment.tasks(split)
+    if task is None:
+        return random.Random(seed).choice(tasks)
+    for candidate in tasks:
+        if candidate.id == task:
+            return candidate
+    raise UserError(f"--task {task!r} is not in split {split!r} of {environment.name!r}; its first is {tasks[0].id!r}")
+
+
+def _by_hand(console: Console, game: Game) -> tuple[int, bool]:
+    """Steps taken and whether the game was won."""
+    steps, seen = 0, game.start()
+    while True:
+        console.print(escape(seen.text), highlight=False)
+        if seen.done:
+            return steps, seen.won
+        for number, action in enumerate(seen.admissible, 1):
+            console.print(f"  [dim]{number:3}[/] {escape(action)}", highlight=False)
+        action = _ask(console, seen)
+        if action is None:
+            return steps, False
+        console.print(f"[dim]{escape(action)}[/]", highlight=False)
+        steps, seen = steps + 1, game.step(action)
+
+
+def _ask(console: Console, seen: Observation) -> str | None:
+    """The action typed, by text or number; None to leave (also at the end of input)."""
+    try:
+        typed = console.input("> ").strip()
+    except EOFError:
+        console.print()
+        return None
+    if typed == "quit":
+        return None
+    if typed.isdecimal() and 1 <= int(typed) <= len(seen.admissible):
+        return seen.admissible[int(typed) - 1]
+    return typed
+
+
+@app.command()
+def replay(
+    env: _Env,
+    split: Annotated[str, typer.Option(help="A split, or 'all' for every split that comes from files.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="Replay only the first N games.")] = None,
+) -> None:
+    """Replay the stored walkthroughs. Exits with status 1 unless every game is won."""
+    environment = make_environment(env)
+    if not hasattr(environment, "walkthroughs"):
+        raise UserError(f"environment {env!r} stores no walkthroughs to replay; play it with 'seedbed env play'")
+    games = itertools.islice(environment.walkthroughs(split), limit)
+    began = time.perf_counter()
+    clock = time.thread_time  # CPU seconds of this thread: the figures are a core's, whatever else the machine does
+    loading = stepping = 0.0
+    played = steps = 0
+    lost: list[str] = []
+    with Progress(*Progress.get_default_columns(), TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+        bar = progress.add_task("replay", total=limit)
+        while True:
+            started = clock()
+            item = next(games, None)
+            loaded = clock()
+            loading += loaded - started
+            if item is None:
+                break
+            task, game, commands = item
+            seen = game.start()
+            for command in commands:
+                seen = game.step(command)
+            stepping += clock() - loaded
+            played, steps = played + 1, steps + len(commands)
+            if not seen.won:
+                lost.append(task.id)
+            progress.update(bar, advance=1)
+    if not played:
+        raise UserError(f"split {split!r} of {env!r} has no games to replay")
+    for name in lost:
+        typer.echo(f"not won: {name}")
+    typer.echo(f"load {loading:.1f} s CPU ({1000 * loading / played:.2f} ms a game), {steps} steps in "
+               f"{stepping:.2f} s CPU ({steps / stepping:,.0f} steps/s), {time.perf_counter() - began:.1f} s in all")
+    typer.echo(f"won {played - len(lost)} / {played}")
+    if lost:
+        raise typer.Exit(1)

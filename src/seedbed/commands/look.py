@@ -1,0 +1,41 @@
+"""``seedbed shift``, ``trace`` and ``report``: look at what a run left on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def shift(
+    run: Annotated[Path, typer.Argument(help="Directory of a train run.")],
+    update: Annotated[int | None, typer.Option(help="Update to look at; without it the last with scores.")] = None,
+    trajectory: Annotated[str | None, typer.Option(help="Episode id; without it the one the skill changes most.")] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many of the most changed tokens to list.")] = 15,
+) -> None:
+    """Show the same sampled tokens with and without the hindsight skill in the prompt."""
+    from seedbed.view.rundir import RunDirectory  # noqa: PLC0415
+    from seedbed.view.shift import print_shift  # noqa: PLC0415
+
+    print_shift(Console(), RunDirectory.open(run), update, trajectory, top)
+
+
+def trace(
+    run: Annotated[Path, typer.Argument(help="Directory of an sft run.")],
+    sample: Annotated[int, typer.Argument(min=0, help="Index of a Stage-1 row.")],
+) -> None:
+    """Show where a Stage-1 row comes from: skill, episode and task, each checked against its file."""
+    from seedbed.view.trace import print_trace  # noqa: PLC0415
+
+    print_trace(Console(), run, sample)
+
+
+def report(
+    directory: Annotated[Path, typer.Argument(help="Directory of a train run or of a demo.")],
+) -> None:
+    """Write report.html into the directory: one page that needs no network and runs no script."""
+    from seedbed.view.report import write_report  # noqa: PLC0415
+
+    typer.echo(write_report(directory))

@@ -1,0 +1,79 @@
+"""Loading and saving a policy: a plain Hugging Face folder, safetensors only, nothing from a network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from seedbed.config import ModelSettings
+from seedbed.engines.torch_engine import TorchEngine
+from seedbed.render import Renderer
+from seedbed.types import UserError
+
+
+def resolve(path: str) -> Path:
+    """The folder of a model: a path, or ``tiny`` for the one inside the package. Raises ``UserError`` naming what is missing."""
+    if path == "tiny":
+        with as_file(files("seedbed.presets") / "tiny") as folder:
+            return folder
+    folder = Path(path)
+    if (folder / "policy").is_dir():  # a checkpoint of a run
+        folder = folder / "policy"
+    if not folder.is_dir():
+        raise UserError(f"model.path {path!r} is not a folder: give a Hugging Face model folder, a checkpoint, or 'tiny'")
+    for name in ("config.json", "tokenizer.json"):
+        if not (folder / name).is_file():
+            raise UserError(f"model.path {path!r} holds no {name}: it is not a Hugging Face model folder")
+    if not list(folder.glob("*.safetensors")):
+        raise UserError(f"model.path {path!r} holds no .safetensors weights (seedbed loads no pickles): convert it with save_pretrained")
+    return folder
+
+
+def load_policy(settings: ModelSettings) -> tuple[nn.Module, Renderer]:
+    """Model (in eval mode: no dropout anywhere, so that scorer and learner agree) and renderer."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415 - slow import, not needed by `--help`
+    from transformers.utils import logging  # noqa: PLC0415
+
+    logging.disable_progress_bar()  # loading takes a moment; our own bars are for long work
+    folder = resolve(settings.path)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, settings.dtype), local_files_only=True, use_safetensors=True)
+    except (OSError, ValueError, KeyError, RuntimeError, json.JSONDecodeError) as error:
+        raise UserError(f"model.path {settings.path!r} cannot be loaded: {str(error).splitlines()[0]}") from error
+    return model.to(pick_device(settings.device)).eval(), Renderer(tokenizer, settings.template_options, settings.path)
+
+
+def load_engine(settings: ModelSettings) -> tuple[TorchEngine, Renderer]:
+    model, renderer = load_policy(settings)
+    return TorchEngine(model, renderer.stop_id), renderer
+
+
+def pick_device(name: str) -> str:
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("model.device=cuda, but torch sees no GPU: use model.device=cpu or auto")
+    return name
+
+
+def save_policy(model: nn.Module, renderer: Renderer, folder: Path) -> None:
+    """A plain Hugging Face folder: what ``from_pretrained`` of transformers loads without seedbed."""
+    attention = model.config._attn_implementation
+    model.set_attn_implementation("sdpa")
+    try:
+        model.save_pretrained(folder, safe_serialization=True)
+    finally:
+        model.set_attn_implementation(attention)
+    renderer.tokenizer.save_pretrained(folder)
+
+
+def folder_hashes(folder: Path, keep: Callable[[str], bool] = lambda _: True) -> dict[str, str]:
+    """sha256 of every file of a model folder, by name."""
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir()) if p.is_file() and keep(p.name)}
