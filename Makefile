@@ -9,6 +9,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Data that is not in the repository; tests that need it skip with a reason when it is absent.
 SEEDBED_DATA ?= $(abspath $(wildcard ../shared/data))
 SEEDBED_GOLDEN ?= $(abspath $(wildcard ../shared/golden))
+ifneq ($(SEEDBED_DATA),)
+export SEEDBED_DATA
+endif
+ifneq ($(SEEDBED_GOLDEN),)
+export SEEDBED_GOLDEN
+endif
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -27,16 +33,16 @@ demo: $(READY)  ## train the shipped tiny model with SEED and show what happened
 	$(BIN)/seedbed demo $(ARGS)
 
 test: $(READY)  ## all tests (ARGS="-k loss" for some)
-	$(if $(SEEDBED_DATA),SEEDBED_DATA="$(SEEDBED_DATA)") $(if $(SEEDBED_GOLDEN),SEEDBED_GOLDEN="$(SEEDBED_GOLDEN)") \
 	$(BIN)/python -m pytest $(ARGS)
 
-lint: $(READY)  ## ruff
+lint: $(READY)  ## ruff: findings and formatting
 	$(BIN)/ruff check src tests scripts docs
+	$(BIN)/ruff format --check src tests scripts docs
 
 tiny-model: $(READY)  ## make the shipped tiny model again (minutes)
 	$(BIN)/python scripts/make_tiny_model.py $(ARGS)
 
-smoke-lm: $(READY_GGUF) $(SMOLLM2)  ## the whole method on a real language model, SmolLM2-135M (minutes)
+smoke-lm: $(READY_GGUF) $(SMOLLM2)  ## the whole method on SmolLM2-135M and real ALFWorld games (minutes)
 	$(BIN)/python scripts/smoke_lm.py $(SMOLLM2)/*.whl $(ARGS)
 
 clean:  ## remove the environment and everything built; runs/ stays

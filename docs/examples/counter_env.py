@@ -40,8 +40,10 @@ class Counter(Environment):
     def tasks(self, split: str) -> Sequence[Task]:
         if split not in GOALS:
             raise UserError(f"counter has no split {split!r}: use one of {', '.join(GOALS)}")
-        return [Task(id=f"to-{goal}", env=self.name, split=split, kind="odd" if goal % 2 else "even")
-                for goal in GOALS[split]]
+        return [
+            Task(id=f"to-{goal}", env=self.name, split=split, kind="odd" if goal % 2 else "even")
+            for goal in GOALS[split]
+        ]
 
     def open(self, task: Task) -> CounterGame:
         return CounterGame(int(task.id.removeprefix("to-")))

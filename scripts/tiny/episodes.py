@@ -1,7 +1,8 @@
 """Pretraining rows: scripted episodes with and without skills, notes after some of them, and stand-alone records.
 
-The rows are built with the prompt functions that a rollout uses. A record shows the answer grammar of the analyzer without
-any transcript; a note says the same after a transcript in another form. Their union is what Stage 1 has to bring about.
+The rows are built with the prompt functions that a rollout uses. A record shows the answer grammar of the analyzer
+without any transcript; a note says the same after a transcript in another form. Their union is what Stage 1 has to
+bring about.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Rows:
 
 
 def lesson_for(condition: str, kind: str, rng: random.Random) -> Lesson | None:
-    """What the skill slot teaches: nothing, this kind's workflow, a fitting avoidance, or something for another kind."""
+    """What the skill slot teaches: nothing, this kind's workflow, a fitting avoidance, or a lesson for another kind."""
     if condition == "none":
         return None
     if condition == "flow":
@@ -58,8 +59,10 @@ def messages(wording: Wording, seed: int, mistakes: Mistakes) -> list[tuple[str,
         lesson = rng.choice(rules.lessons(kind))
         text = rules.phrase(lesson, rng.randrange(2))
         told = f"Record: {kind}, {'won' if lesson.flavour == 'workflow' else 'lost'}, {lesson.mistake or 'clean'}."
-        return [("user", told),
-                ("assistant", rules.to_json(Skill("", lesson.flavour, "ok", text, rules.summary(lesson))))]
+        return [
+            ("user", told),
+            ("assistant", rules.to_json(Skill("", lesson.flavour, "ok", text, rules.summary(lesson)))),
+        ]
     condition = rng.choices([name for name, _ in SHARES], [share for _, share in SHARES])[0]
     lesson = lesson_for(condition, kind, rng)
     game = HouseholdGame(generate("generated_train", kind, rng.randrange(10_000)))
@@ -79,8 +82,10 @@ def messages(wording: Wording, seed: int, mistakes: Mistakes) -> list[tuple[str,
     if rng.random() < NOTES:
         expert.journal.after(action, seen.text)
         told = rules.lesson_of(expert.goal, seen.won, expert.journal)
-        out += [("user", f"The episode is over: {'success' if seen.won else 'failure'}.\n{ASK}"),
-                ("assistant", f"{rules.summary(told)} {rules.phrase(told, rng.randrange(2))}")]
+        out += [
+            ("user", f"The episode is over: {'success' if seen.won else 'failure'}.\n{ASK}"),
+            ("assistant", f"{rules.summary(told)} {rules.phrase(told, rng.randrange(2))}"),
+        ]
     return out
 
 
@@ -88,7 +93,9 @@ class Encoder:
     """Messages to ids and weight classes, with a memory for repeated sentences."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self.user, self.assistant, self.end = (tokenizer.token_to_id(f"<|{name}|>") for name in ("user", "assistant", "end"))
+        self.user, self.assistant, self.end = (
+            tokenizer.token_to_id(f"<|{name}|>") for name in ("user", "assistant", "end")
+        )
         self._encode = cache(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
 
     def __call__(self, chat: list[tuple[str, str]]) -> tuple[list[int], list[int]]:

@@ -16,28 +16,55 @@ from tiny.episodes import FULL, Rows
 LIGHT_LOSS = 0.05  #: weight of a token that the environment or the user writes
 
 
-def _repeated(module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: object, scaling: float,
-              **__: object) -> tuple[torch.Tensor, None]:
+def _repeated(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *_: object,
+    scaling: float,
+    **__: object,
+) -> tuple[torch.Tensor, None]:
     """Causal attention with key/value heads repeated: the fused float32 kernels take no grouped heads."""
     repeat = query.shape[1] // key.shape[1]
     key, value = (x.repeat_interleave(repeat, dim=1) for x in (key, value))
-    return F.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling).transpose(1, 2).contiguous(), None
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True, scale=scaling).transpose(
+        1, 2
+    ).contiguous(), None
 
 
 AttentionInterface.register("repeated", _repeated)
 AttentionMaskInterface.register("repeated", sdpa_mask)
 
 
-def new_model(vocabulary: int, end: int, pad: int, *, layers: int, hidden: int, heads: int, inner: int) -> Qwen3ForCausalLM:
+def new_model(
+    vocabulary: int, end: int, pad: int, *, layers: int, hidden: int, heads: int, inner: int
+) -> Qwen3ForCausalLM:
     """A fresh Qwen3 with tied embeddings and head size 32."""
-    return Qwen3ForCausalLM(Qwen3Config(
-        vocab_size=vocabulary, hidden_size=hidden, intermediate_size=inner, num_hidden_layers=layers,
-        num_attention_heads=heads, num_key_value_heads=heads // 2 or 1, head_dim=32, tie_word_embeddings=True,
-        max_position_embeddings=1024, rope_theta=10_000.0, eos_token_id=end, pad_token_id=pad, bos_token_id=None,
-        attn_implementation="sdpa", dtype="float32"))
+    return Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=vocabulary,
+            hidden_size=hidden,
+            intermediate_size=inner,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            num_key_value_heads=heads // 2 or 1,
+            head_dim=32,
+            tie_word_embeddings=True,
+            max_position_embeddings=1024,
+            rope_theta=10_000.0,
+            eos_token_id=end,
+            pad_token_id=pad,
+            bos_token_id=None,
+            attn_implementation="sdpa",
+            dtype="float32",
+        )
+    )
 
 
-def pretrain(model: Qwen3ForCausalLM, rows: Rows, *, tokens: int, batch: int, lr: float, minutes: float, seed: int) -> dict:
+def pretrain(
+    model: Qwen3ForCausalLM, rows: Rows, *, tokens: int, batch: int, lr: float, minutes: float, seed: int
+) -> dict:
     """Trains in place for ``tokens`` tokens or ``minutes``, whichever is first. ``batch`` is in rows."""
     device = next(model.parameters()).device
     model.set_attn_implementation("repeated")
@@ -46,7 +73,9 @@ def pretrain(model: Qwen3ForCausalLM, rows: Rows, *, tokens: int, batch: int, lr
     steps = max(1, int(tokens / (batch * lengths.mean())))
     ids, weight = (torch.from_numpy(a.astype(np.int16)).to(device) for a in (rows.ids, rows.weight))
     start, length = (torch.from_numpy(a).to(device) for a in (rows.start[:-1], lengths))
-    optimiser = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.01, fused=device.type == "cuda")
+    optimiser = torch.optim.AdamW(
+        model.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.01, fused=device.type == "cuda"
+    )
     generator = np.random.default_rng(seed)
     began, log, seen = time.time(), [], 0
     for step in range(steps):

@@ -1,7 +1,7 @@
 """What can be set: typed models, YAML files, dotted overrides. An unknown key is an error that names the nearest one.
 
-Defaults are the paper's run for ALFWorld (``paper_facts`` 5; sources in ``repro/paper_diff.py``). Everything else is a preset or the user's own and shows
-in the diff that every run prints and stores.
+Defaults are the paper's run for ALFWorld (``paper_facts`` 5; sources in ``repro/paper_diff.py``). Everything else is a
+preset or the user's own and shows in the diff that every run prints and stores.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class SftSettings(Settings):
     max_tokens: int = Field(8192, ge=16)
     weight_decay: float = Field(0.01, ge=0)
     validation: float = Field(0.1, ge=0, lt=1, description="share of the tasks held out")
-    rehearsal: float = Field(0.0, ge=0, description="weight of the trajectories' own action tokens beside the skill tokens (ours)")
+    rehearsal: float = Field(
+        0.0, ge=0, description="weight of the trajectories' own action tokens beside the skill tokens (ours)"
+    )
 
 
 class TrainSettings(Settings):
@@ -81,12 +83,16 @@ class TrainSettings(Settings):
     grad_clip: float = Field(1.0, gt=0)
     minibatch_rows: int = Field(256, ge=1, description="turns an optimiser step, whole groups")
     micro_tokens: int = Field(8192, ge=16, description="padded tokens a forward pass: memory, never the gradient")
-    aggregation: Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"] = "token-mean"
+    aggregation: Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"] = (
+        "token-mean"
+    )
     clip: float = Field(0.2, gt=0)
     dual_clip: float = Field(3.0, gt=1)
     kl_coefficient: float = Field(0.01, ge=0)
     entropy_coefficient: float = Field(0.001, ge=0)
-    rehearsal_rows: int = Field(0, ge=0, description="Stage-1 rows in every optimiser step, so that RL does not unlearn analysis (ours)")
+    rehearsal_rows: int = Field(
+        0, ge=0, description="Stage-1 rows in every optimiser step, so that RL does not unlearn analysis (ours)"
+    )
     rehearsal_weight: float = Field(0.3, ge=0)
     rehearsal_data: str = Field("", description="folder of the Stage-1 run the rows come from")
     checkpoint_every: int = Field(10, ge=1)
@@ -198,10 +204,16 @@ def _explain(error: ValidationError, source: str) -> str:
     key = ".".join(where)
     if first["type"] == "extra_forbidden":
         known = _keys(where)
-        near = get_close_matches(key, known, n=1, cutoff=0.5) or get_close_matches(where[-1], [k.split(".")[-1] for k in known], n=1)
-        return f"unknown setting {key!r} in {source}" + (f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(known)})")
+        near = get_close_matches(key, known, n=1, cutoff=0.5) or get_close_matches(
+            where[-1], [k.split(".")[-1] for k in known], n=1
+        )
+        return f"unknown setting {key!r} in {source}" + (
+            f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(known)})"
+        )
     if first["type"] == "union_tag_invalid":
-        return f"algo.name={first['input'].get('name')!r} in {source} is unknown: expected {first['ctx']['expected_tags']}"
+        return (
+            f"algo.name={first['input'].get('name')!r} in {source} is unknown: expected {first['ctx']['expected_tags']}"
+        )
     return f"setting {key!r} in {source} is wrong: {first['msg'].lower()} (got {first['input']!r})"
 
 

@@ -105,13 +105,16 @@ def policy_loss(
     negative = advantage < 0
     value = torch.where(negative, torch.minimum(pessimistic, ceiling), pessimistic)
     shift = log_ratio.detach()
-    return Term((weight_BT * value).sum(), {
-        "tokens": active.sum(),
-        "clipped": (clipped > plain).sum(),
-        "dual_clipped": (negative & (pessimistic > ceiling)).sum(),
-        "old_kl": -shift.sum(),
-        "outlier": (shift.abs() > math.log(OUTLIER_RATIO)).sum(),
-    })
+    return Term(
+        (weight_BT * value).sum(),
+        {
+            "tokens": active.sum(),
+            "clipped": (clipped > plain).sum(),
+            "dual_clipped": (negative & (pessimistic > ceiling)).sum(),
+            "old_kl": -shift.sum(),
+            "outlier": (shift.abs() > math.log(OUTLIER_RATIO)).sum(),
+        },
+    )
 
 
 def opd_loss(logp_BT: Tensor, teacher_BT: Tensor, weight_BT: Tensor, gate: Callable[[Tensor], Tensor]) -> Term:
@@ -129,16 +132,19 @@ def opd_loss(logp_BT: Tensor, teacher_BT: Tensor, weight_BT: Tensor, gate: Calla
     logp, teacher = _select(used, logp_BT, teacher_BT.detach())
     gap = teacher - logp.detach()
     gate_BT = torch.where(used, gate(gap), 0.0)
-    return Term((weight_BT * gate_BT * (teacher - logp)).sum(), {
-        "tokens": used.sum(),
-        "dropped": (active & ~used).sum(),
-        "gate": gate_BT.sum(),
-        "gate_open": (gate_BT > 0.5).sum(),
-        "gap": gap.sum(),
-        "gap_abs": gap.abs().sum(),
-        "gap_wide": (gap.abs() > 0.1).sum(),
-        "gap_low": (gap < -0.5).sum(),
-    })
+    return Term(
+        (weight_BT * gate_BT * (teacher - logp)).sum(),
+        {
+            "tokens": used.sum(),
+            "dropped": (active & ~used).sum(),
+            "gate": gate_BT.sum(),
+            "gate_open": (gate_BT > 0.5).sum(),
+            "gap": gap.sum(),
+            "gap_abs": gap.abs().sum(),
+            "gap_wide": (gap.abs() > 0.1).sum(),
+            "gap_low": (gap < -0.5).sum(),
+        },
+    )
 
 
 def kl_loss(logp_BT: Tensor, reference_BT: Tensor, weight_BT: Tensor, *, kind: KlKind = "low_var_kl") -> Term:

@@ -1,8 +1,8 @@
 """From prompt slots to token ids: the only place that tokenises.
 
-Message contents are data. A control-token string inside one (an environment text with ``<|im_end|>``, say) is encoded as
-ordinary characters, so text can never open or close a turn. Sampled ids are never re-tokenised: a transcript grows by
-appending the template's glue and the new message to ``prompt ids + response ids``.
+Message contents are data. A control-token string inside one (an environment text with ``<|im_end|>``, say) is encoded
+as ordinary characters, so text can never open or close a turn. Sampled ids are never re-tokenised: a transcript grows
+by appending the template's glue and the new message to ``prompt ids + response ids``.
 """
 
 from __future__ import annotations
@@ -31,27 +31,34 @@ class Context:
     prefix_break: bool = False  #: the template changed an earlier part, so these ids do not extend the previous ones
     forced: int = 0  #: template tokens right after the previous response that close a turn the policy left open
 
+    @property
+    def lead(self) -> str:
+        """What the template already wrote of the response: an opened ``<think>``, or nothing. Read, never trained."""
+        return "<think>" if self.text.rstrip().endswith("<think>") else ""
+
 
 class Renderer:
     """Chat template and tokenizer of one model.
 
-    Raises ``UserError`` for a tokenizer without chat template, without vocabulary or without end-of-turn token.
+    Raises ``UserError`` for a tokenizer without chat template, without vocabulary, or whose template ends no turn.
     """
 
     def __init__(self, tokenizer: Any, template_options: dict[str, Any] | None = None, source: str = "the model"):
         if not getattr(tokenizer, "chat_template", None):
-            raise UserError(f"{source} has no chat template: add chat_template.jinja to its folder or use an instruct model")
+            raise UserError(
+                f"{source} has no chat template: add chat_template.jinja to its folder or use an instruct model"
+            )
         if len(tokenizer) == 0 or not tokenizer.encode("a", add_special_tokens=False):
             raise UserError(f"the tokenizer of {source} is empty: its tokenizer.json holds no vocabulary")
-        if tokenizer.eos_token_id is None:
-            raise UserError(f"the tokenizer of {source} names no end-of-turn token: set eos_token in its config")
         self.tokenizer = tokenizer
         self.options = dict(template_options or {})
         added = tokenizer.added_tokens_decoder.values()
-        self._controls = sorted({t.content for t in added if t.special} | set(tokenizer.all_special_tokens), key=len, reverse=True)
-        self._control_re = re.compile("|".join(map(re.escape, self._controls)))
-        self.stop_id: int = tokenizer.eos_token_id
-        self._stop_text: str = tokenizer.eos_token
+        self._controls = sorted(
+            {t.content for t in added if t.special} | set(tokenizer.all_special_tokens), key=len, reverse=True
+        )
+        self._control_re = re.compile("|".join(map(re.escape, self._controls)) or "(?!)")
+        self._stop_text = self._end_of_turn(source)
+        self.stop_id: int = tokenizer.convert_tokens_to_ids(self._stop_text)
 
     @property
     def hash(self) -> str:
@@ -75,7 +82,7 @@ class Renderer:
         written = context.text + self._neutral(messages[-2].content)
         if not text.startswith(written + (self._stop_text if stopped else "")):
             return Context(text, self._encode(text), prefix_break=True)
-        rest = text[len(written) + (len(self._stop_text) if stopped else 0):]
+        rest = text[len(written) + (len(self._stop_text) if stopped else 0) :]
         forced = 0 if stopped or not rest.startswith(self._stop_text) else 1
         ids = np.concatenate([context.ids_T, response_ids_T, self._encode(rest)]).astype(np.int32)
         return Context(text, ids, forced=forced)
@@ -84,6 +91,18 @@ class Renderer:
         """A response as message content: decoded, without the end-of-turn token. U+FFFD stands for cut characters."""
         ids = response_ids_T[:-1] if len(response_ids_T) and int(response_ids_T[-1]) == self.stop_id else response_ids_T
         return self.tokenizer.decode(ids.tolist(), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+    def _end_of_turn(self, source: str) -> str:
+        """The control token the template writes after an assistant message; the configured eos token often differs."""
+        text = self._template([Message("user", "a"), Message("assistant", "said"), Message("user", "b")])
+        after = text.partition("said")[2]
+        for control in self._controls:
+            if after.startswith(control):
+                return control
+        raise UserError(
+            f"the chat template of {source} ends an assistant message with {after[:20]!r}, which is none of the "
+            "tokenizer's special tokens: register its end-of-turn token as special, else no response could ever end"
+        )
 
     def _template(self, messages: Sequence[Message]) -> str:
         chat = [{"role": m.role, "content": self._neutral(m.content)} for m in messages]
@@ -101,7 +120,9 @@ class Renderer:
             if i % 2 == 0:
                 ids += self.tokenizer.encode(piece, add_special_tokens=False) if piece else []
             else:
-                ids += self.tokenizer.encode(self._controls[int(piece)], add_special_tokens=False, split_special_tokens=True)
+                ids += self.tokenizer.encode(
+                    self._controls[int(piece)], add_special_tokens=False, split_special_tokens=True
+                )
         return np.asarray(ids, dtype=np.int32)
 
 

@@ -1,7 +1,8 @@
 """How a task becomes a trajectory. The only place that loops over turns.
 
-All attempts of all tasks advance together, one turn at a time. An exception out of a game ends that episode as a fault and
-nothing else. Sampling depends on (seed, task, attempt, turn) alone, so neither order nor batch size changes an episode.
+All attempts of all tasks advance together, one turn at a time. An exception out of a game ends that episode as a fault
+and nothing else. Sampling depends on (seed, task, attempt, turn) alone, so neither order nor batch size changes an
+episode.
 """
 
 from __future__ import annotations
@@ -37,18 +38,33 @@ class _Episode:
     cause: str = ""
 
 
-def collect_groups(engine: Engine, environment: Environment, renderer: Renderer, settings: RolloutSettings, tasks_P: Sequence[Task],
-                   attempts: int, *, seed: int, skills: Sequence[str] | None = None,
-                   progress: Callable[[int, int], None] | None = None) -> list[Group]:
+def collect_groups(
+    engine: Engine,
+    environment: Environment,
+    renderer: Renderer,
+    settings: RolloutSettings,
+    tasks_P: Sequence[Task],
+    attempts: int,
+    *,
+    seed: int,
+    skills: Sequence[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Group]:
     """Play ``attempts`` episodes of each task with the engine's current weights; groups in task order.
 
     ``skills`` (one text per task) puts a skill into the acting prompt: for measurements of a base model only; training
-    and evaluation never pass it. ``progress`` is called with (finished, all) after every turn. Raises ``UserError`` if the
-    first prompt of a task is longer than ``settings.max_prompt_tokens``.
+    and evaluation never pass it. ``progress`` is called with (finished, all) after every turn. Raises ``UserError`` if
+    the first prompt of a task is longer than ``settings.max_prompt_tokens``.
     """
-    episodes = [_Episode(task, attempt, episode_seed(seed, task.id, attempt), slot=p * attempts + attempt)
-                for p, task in enumerate(tasks_P) for attempt in range(attempts)]
-    blocks = {task.id: skill_block(text) if text else "" for task, text in zip(tasks_P, skills or [""] * len(tasks_P), strict=True)}
+    episodes = [
+        _Episode(task, attempt, episode_seed(seed, task.id, attempt), slot=p * attempts + attempt)
+        for p, task in enumerate(tasks_P)
+        for attempt in range(attempts)
+    ]
+    blocks = {
+        task.id: skill_block(text) if text else ""
+        for task, text in zip(tasks_P, skills or [""] * len(tasks_P), strict=True)
+    }
     for episode in episodes:
         _start(episode, environment, renderer, settings, blocks[episode.task.id])
     for _ in range(settings.max_turns):
@@ -75,7 +91,9 @@ def turn_seed(episode_seed_: int, turn: int) -> int:
     return (episode_seed_ << 32) + turn
 
 
-def _start(episode: _Episode, environment: Environment, renderer: Renderer, settings: RolloutSettings, block: str) -> None:
+def _start(
+    episode: _Episode, environment: Environment, renderer: Renderer, settings: RolloutSettings, block: str
+) -> None:
     try:
         episode.game = environment.open(episode.task)
         episode.seen = episode.game.start()
@@ -90,29 +108,53 @@ def _start(episode: _Episode, environment: Environment, renderer: Renderer, sett
     episode.messages = [Message("user", episode.prompt.text)]
     episode.context = renderer.open(episode.messages)
     if len(episode.context.ids_T) > settings.max_prompt_tokens:
-        raise UserError(f"the first prompt of task {episode.task.id!r} has {len(episode.context.ids_T)} tokens, over "
-                        f"rollout.max_prompt_tokens={settings.max_prompt_tokens}: raise that limit")
+        raise UserError(
+            f"the first prompt of task {episode.task.id!r} has {len(episode.context.ids_T)} tokens, over "
+            f"rollout.max_prompt_tokens={settings.max_prompt_tokens}: raise that limit"
+        )
 
 
 def _prompt(episode: _Episode, environment: Environment, settings: RolloutSettings, keep: int) -> Prompt:
     listed = episode.seen.admissible if settings.list_admissible else ()
     if settings.layout == "windowed":
         history = [(dict(t.prompt.slots)["observation"], t.action.text) for t in episode.turns]
-        return windowed(environment.wording, goal=episode.game.goal, observation=episode.seen.text, admissible=listed,
-                        think=settings.think, history=history, turn=len(episode.turns), keep=keep)
+        return windowed(
+            environment.wording,
+            goal=episode.game.goal,
+            observation=episode.seen.text,
+            admissible=listed,
+            think=settings.think,
+            history=history,
+            turn=len(episode.turns),
+            keep=keep,
+        )
     if not episode.turns:
-        return transcript_first(environment.wording, goal=episode.game.goal, observation=episode.seen.text, admissible=listed,
-                                think=settings.think)
+        return transcript_first(
+            environment.wording,
+            goal=episode.game.goal,
+            observation=episode.seen.text,
+            admissible=listed,
+            think=settings.think,
+        )
     return transcript_next(observation=episode.seen.text, admissible=listed)
 
 
-def _advance(episode: _Episode, completion: Completion, environment: Environment, renderer: Renderer, settings: RolloutSettings) -> None:
+def _advance(
+    episode: _Episode, completion: Completion, environment: Environment, renderer: Renderer, settings: RolloutSettings
+) -> None:
     """One response: read it, play it, prepare the next prompt or end the episode."""
     text = renderer.content(completion.ids_T)
-    action = environment.project(text, settings.think)
-    turn = dict(prompt=episode.prompt, prompt_ids_T=episode.context.ids_T, response_ids_T=completion.ids_T,
-                logprobs_T=completion.logprobs_T, finish=completion.finish, text=text, action=action,
-                prefix_break=episode.context.prefix_break)
+    action = environment.project(episode.context.lead + text, settings.think)
+    turn = dict(
+        prompt=episode.prompt,
+        prompt_ids_T=episode.context.ids_T,
+        response_ids_T=completion.ids_T,
+        logprobs_T=completion.logprobs_T,
+        finish=completion.finish,
+        text=text,
+        action=action,
+        prefix_break=episode.context.prefix_break,
+    )
     if completion.finish == "length":  # never guess what a cut response meant
         episode.turns.append(Turn(**turn))
         episode.stop = StopReason.TRUNCATED_TURN
@@ -135,7 +177,9 @@ def _advance(episode: _Episode, completion: Completion, environment: Environment
         _next_prompt(episode, completion, environment, renderer, settings)
 
 
-def _next_prompt(episode: _Episode, completion: Completion, environment: Environment, renderer: Renderer, settings: RolloutSettings) -> None:
+def _next_prompt(
+    episode: _Episode, completion: Completion, environment: Environment, renderer: Renderer, settings: RolloutSettings
+) -> None:
     """The next context, history shortened as far as needed (windowed); ends the episode if nothing fits."""
     for keep in range(settings.history, -1, -1):
         episode.prompt = _prompt(episode, environment, settings, keep)
@@ -152,7 +196,15 @@ def _next_prompt(episode: _Episode, completion: Completion, environment: Environ
 
 
 def _finish(episode: _Episode, settings: RolloutSettings, version: int) -> Trajectory:
-    return Trajectory(task=episode.task, attempt=episode.attempt, goal=episode.game.goal if episode.game else "",
-                      turns_K=tuple(episode.turns), stop=episode.stop, reward=sum(t.reward for t in episode.turns),
-                      layout=settings.layout, version=version, seed=episode.seed, cause=episode.cause)
-
+    return Trajectory(
+        task=episode.task,
+        attempt=episode.attempt,
+        goal=episode.game.goal if episode.game else "",
+        turns_K=tuple(episode.turns),
+        stop=episode.stop,
+        reward=sum(t.reward for t in episode.turns),
+        layout=settings.layout,
+        version=version,
+        seed=episode.seed,
+        cause=episode.cause,
+    )

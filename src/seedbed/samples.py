@@ -1,8 +1,8 @@
 """How turns become training rows, token for token.
 
-Windowed layout: one row per turn. Transcript layout: consecutive turns merge into one row as long as each prompt extends
-the previous prompt plus response, so every token is computed once; where a chat template breaks the prefix the row splits.
-Merged and split rows hold the same sampled tokens in the same contexts, hence the same loss.
+Windowed layout: one row per turn. Transcript layout: consecutive turns merge into one row as long as each prompt
+extends the previous prompt plus response, so every token is computed once; where a chat template breaks the prefix the
+row splits. Merged and split rows hold the same sampled tokens in the same contexts, hence the same loss.
 
 Example, transcript of two turns (P prompt, A sampled, the observation is P again)::
 
@@ -21,8 +21,9 @@ from seedbed.types import Origin, Sample, Trajectory
 def build_samples(trajectory: Trajectory, stop_id: int, merge: bool = True) -> list[Sample]:
     """The rows of one trajectory; none for a fault or an episode without a sampled token.
 
-    ``stop_id`` tells a template's end of turn from the policy's own: after a response that did not end itself that token
-    is ``FORCED`` and never trains. ``merge=False`` gives one row per turn in either layout (the slow path of tests).
+    ``stop_id`` tells a template's end of turn from the policy's own: after a response that did not end itself that
+    token is ``FORCED`` and never trains. ``merge=False`` gives one row per turn in either layout (the slow path of
+    tests).
     """
     if trajectory.faulty:
         return []
@@ -46,7 +47,9 @@ def _row(trajectory: Trajectory, turns: tuple[int, ...], stop_id: int) -> Sample
         turn = trajectory.turns_K[k]
         start, end = len(turn.prompt_ids_T), len(turn.prompt_ids_T) + len(turn.response_ids_T)
         if not np.array_equal(ids_T[start:end], turn.response_ids_T):
-            raise AssertionError(f"{trajectory.id}: the prompt of a later turn does not hold the tokens sampled in turn {k}")
+            raise AssertionError(
+                f"{trajectory.id}: the prompt of a later turn does not hold the tokens sampled in turn {k}"
+            )
         origin_T[start:end], turn_T[start:end], logprobs_T[start:end] = Origin.SAMPLED, k, turn.logprobs_T
         open_ended = len(turn.response_ids_T) == 0 or turn.response_ids_T[-1] != stop_id
         if open_ended and end < len(ids_T) and ids_T[end] == stop_id:

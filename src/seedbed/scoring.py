@@ -23,8 +23,15 @@ def skill_context(sample: Sample, skill: str, renderer: Renderer) -> np.ndarray:
     return np.concatenate([prompt, sample.ids_T[sample.prompt_len :]]).astype(np.int32)
 
 
-def score_pairs(engine: Engine, renderer: Renderer, samples: Sequence[Sample], skills: Mapping[str, Skill], *,
-                temperature: float, max_prompt_tokens: int) -> list[PairedScores]:
+def score_pairs(
+    engine: Engine,
+    renderer: Renderer,
+    samples: Sequence[Sample],
+    skills: Mapping[str, Skill],
+    *,
+    temperature: float,
+    max_prompt_tokens: int,
+) -> list[PairedScores]:
     """Ordinary log-probs of every row, and skill-context log-probs of rows whose trajectory has a valid skill.
 
     A skill whose prompt is longer than ``max_prompt_tokens`` is not cut: the row takes no part in OPD (``skill_cut``).
@@ -38,8 +45,10 @@ def score_pairs(engine: Engine, renderer: Renderer, samples: Sequence[Sample], s
         if skill is None or not skill.valid:
             continue
         if not sample.trajectory.version == skill.version == engine.version:
-            raise AssertionError(f"{sample.trajectory.id}: trajectory, skill and scorer have versions {sample.trajectory.version}, "
-                                 f"{skill.version} and {engine.version}")
+            raise AssertionError(
+                f"{sample.trajectory.id}: trajectory, skill and scorer have versions {sample.trajectory.version}, "
+                f"{skill.version} and {engine.version}"
+            )
         ids_T = skill_context(sample, skill.text, renderer)
         grown = len(ids_T) - len(sample.ids_T)
         if sample.prompt_len + grown > max_prompt_tokens:
@@ -53,8 +62,14 @@ def score_pairs(engine: Engine, renderer: Renderer, samples: Sequence[Sample], s
     out = []
     for i, sample in enumerate(samples):
         teacher = taught.get(i, ordinary[i]) if i in rows else None
-        out.append(PairedScores(_spread(ordinary[i], sample), None if teacher is None else _spread(teacher, sample),
-                                engine.version, skill_cut=i in cut))
+        out.append(
+            PairedScores(
+                _spread(ordinary[i], sample),
+                None if teacher is None else _spread(teacher, sample),
+                engine.version,
+                skill_cut=i in cut,
+            )
+        )
     return out
 
 

@@ -113,8 +113,7 @@ class Turn:
 
     def __post_init__(self) -> None:
         if len(self.response_ids_T) != len(self.logprobs_T):
-            raise ValueError(
-                f"a turn has {len(self.response_ids_T)} sampled ids but {len(self.logprobs_T)} log-probs")
+            raise ValueError(f"a turn has {len(self.response_ids_T)} sampled ids but {len(self.logprobs_T)} log-probs")
 
 
 @dataclass(frozen=True, slots=True)

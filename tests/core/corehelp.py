@@ -18,8 +18,16 @@ from seedbed.types import Group, Observation, Task, UserError
 
 def random_policy(vocabulary: int = 262, kind: str = "qwen3", seed: int = 0) -> torch.nn.Module:
     torch.manual_seed(seed)
-    shape = dict(vocab_size=vocabulary, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-                 num_key_value_heads=2, max_position_embeddings=4096, initializer_range=0.3)
+    shape = dict(
+        vocab_size=vocabulary,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        initializer_range=0.3,
+    )
     if kind == "llama":
         return LlamaForCausalLM(LlamaConfig(**shape)).eval()
     return Qwen3ForCausalLM(Qwen3Config(**shape, head_dim=8, tie_word_embeddings=True)).eval()
@@ -29,11 +37,28 @@ def engine_for(renderer: Renderer, **options: int) -> TorchEngine:
     return TorchEngine(random_policy(len(renderer.tokenizer)), renderer.stop_id, **options)
 
 
-def play(renderer: Renderer, environment: Environment, *, attempts: int = 3, layout: str = "transcript", tasks: int = 2, reply=None,
-         **settings: object) -> list[Group]:
+def play(
+    renderer: Renderer,
+    environment: Environment,
+    *,
+    attempts: int = 3,
+    layout: str = "transcript",
+    tasks: int = 2,
+    reply=None,
+    **settings: object,
+) -> list[Group]:
     """Groups of scripted episodes: attempts differ because the environment words its answers differently."""
-    rollout = RolloutSettings(**{"layout": layout, "max_turns": 4, "max_new_tokens": 64, "max_prompt_tokens": 4000, "think": False,
-                                 "list_admissible": False, **settings})
+    rollout = RolloutSettings(
+        **{
+            "layout": layout,
+            "max_turns": 4,
+            "max_new_tokens": 64,
+            "max_prompt_tokens": 4000,
+            "think": False,
+            "list_admissible": False,
+            **settings,
+        }
+    )
     engine = ScriptedEngine(renderer, reply or (lambda prompt: f"<action>say {len(prompt) % 7}</action>"))
     return collect_groups(engine, environment, renderer, rollout, environment.tasks("train")[:tasks], attempts, seed=0)
 
@@ -44,7 +69,9 @@ class Corridor(Environment):
     name = "corridor"
     wording = Wording("You walk down a corridor.")
 
-    def __init__(self, win_at: int = 3, breaks_at: tuple[int, ...] = (), wins: tuple[int, ...] = (0,), lose_at: int | None = None):
+    def __init__(
+        self, win_at: int = 3, breaks_at: tuple[int, ...] = (), wins: tuple[int, ...] = (0,), lose_at: int | None = None
+    ):
         self.win_at, self.breaks_at, self.wins, self.lose_at, self.opened = win_at, breaks_at, wins, lose_at, 0
 
     def tasks(self, split: str) -> list[Task]:

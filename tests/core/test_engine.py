@@ -44,7 +44,13 @@ def test_cached_turns_equal_a_fresh_start_and_greedy_equals_transformers() -> No
     assert np.array_equal(again.ids_T, cold.ids_T)
     np.testing.assert_allclose(again.logprobs_T, cold.logprobs_T, atol=1e-5)
     model.set_attn_implementation("sdpa")
-    stock = model.generate(torch.tensor(longer[None].astype(np.int64)), max_new_tokens=10, do_sample=False, eos_token_id=STOP, pad_token_id=0)
+    stock = model.generate(
+        torch.tensor(longer[None].astype(np.int64)),
+        max_new_tokens=10,
+        do_sample=False,
+        eos_token_id=STOP,
+        pad_token_id=0,
+    )
     assert again.ids_T.tolist() == stock[0, len(longer) :].tolist()
 
 
@@ -82,7 +88,9 @@ def test_draws_follow_the_distribution_exactly() -> None:
 
 def test_a_position_too_far_is_refused_before_compute() -> None:
     with pytest.raises(UserError, match="rollout.max_new_tokens"):
-        TorchEngine(random_policy(), STOP).generate([Request(np.arange(4090, dtype=np.int32) % 200, 0, 0)], Sampling(1.0, 100))
+        TorchEngine(random_policy(), STOP).generate(
+            [Request(np.arange(4090, dtype=np.int32) % 200, 0, 0)], Sampling(1.0, 100)
+        )
 
 
 def test_scoring_reads_the_right_position() -> None:
@@ -93,7 +101,9 @@ def test_scoring_reads_the_right_position() -> None:
             super().__init__()
             self.config = type("C", (), {"max_position_embeddings": 64})()
             self.anchor = torch.nn.Parameter(torch.zeros(1))
-            self.base_model = lambda input_ids, **_: type("H", (), {"last_hidden_state": input_ids[..., None].float()})()
+            self.base_model = lambda input_ids, **_: type(
+                "H", (), {"last_hidden_state": input_ids[..., None].float()}
+            )()
 
         def set_attn_implementation(self, _: str) -> None: ...
 

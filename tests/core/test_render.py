@@ -17,8 +17,10 @@ from seedbed.scoring import skill_context
 from seedbed.types import Message, Prompt, UserError
 
 STRIPPING = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' and not loop.last %}{{ m.content.split('</think>')[-1] }}"
-    "{% else %}{{ m.content }}{% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.role == 'assistant' and not loop.last %}{{ m.content.split('</think>')[-1] }}"
+    "{% else %}{{ m.content }}{% endif %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
 
@@ -94,9 +96,13 @@ def test_a_response_that_did_not_end_itself_gets_a_forced_end(renderer: Renderer
     opened = renderer.open(chat)
     for ends in (True, False):
         response = np.array([*renderer.tokenizer.encode("ok"), *([renderer.stop_id] if ends else [])], np.int32)
-        grown = renderer.extend(opened, response, [*chat, Message("assistant", renderer.content(response)), Message("user", "on")])
+        grown = renderer.extend(
+            opened, response, [*chat, Message("assistant", renderer.content(response)), Message("user", "on")]
+        )
         assert grown.forced == (not ends) and not grown.prefix_break
-        assert np.array_equal(grown.ids_T[: len(opened.ids_T) + len(response)], np.concatenate([opened.ids_T, response]))
+        assert np.array_equal(
+            grown.ids_T[: len(opened.ids_T) + len(response)], np.concatenate([opened.ids_T, response])
+        )
 
 
 def test_sampled_ids_are_kept_where_text_would_encode_otherwise(renderer: Renderer) -> None:

@@ -14,14 +14,19 @@ from seedbed.track.store import TokenValues, read_part, write_part
 from seedbed.types import Action, Batch, Group, Origin, Prompt, StopReason, Task, Trajectory, Turn, UserError
 
 
-@pytest.mark.parametrize(("environment", "settings", "stop", "turns"), [
-    (Corridor(win_at=3), {}, StopReason.WON, 3),
-    (Corridor(win_at=4), {}, StopReason.WON, 4),  # on the very last allowed turn
-    (Corridor(win_at=5), {}, StopReason.STEP_CAP, 4),
-    (Corridor(lose_at=2), {}, StopReason.LOST, 2),
-    (Corridor(), {"max_new_tokens": 5}, StopReason.TRUNCATED_TURN, 1),
-])
-def test_every_end_has_its_reason(renderer: Renderer, environment: Corridor, settings: dict, stop: StopReason, turns: int) -> None:
+@pytest.mark.parametrize(
+    ("environment", "settings", "stop", "turns"),
+    [
+        (Corridor(win_at=3), {}, StopReason.WON, 3),
+        (Corridor(win_at=4), {}, StopReason.WON, 4),  # on the very last allowed turn
+        (Corridor(win_at=5), {}, StopReason.STEP_CAP, 4),
+        (Corridor(lose_at=2), {}, StopReason.LOST, 2),
+        (Corridor(), {"max_new_tokens": 5}, StopReason.TRUNCATED_TURN, 1),
+    ],
+)
+def test_every_end_has_its_reason(
+    renderer: Renderer, environment: Corridor, settings: dict, stop: StopReason, turns: int
+) -> None:
     trajectory = play(renderer, environment, attempts=1, tasks=1, **settings)[0].attempts_G[0]
     assert (trajectory.stop, len(trajectory.turns_K)) == (stop, turns)
     assert trajectory.reward == (10.0 if stop is StopReason.WON else 0.0)
@@ -39,10 +44,17 @@ def test_a_transcript_that_outgrows_the_limit_says_so(renderer: Renderer) -> Non
 def test_windowed_history_is_shortened_before_anything_is_cut(renderer: Renderer) -> None:
     full = play(renderer, Corridor(win_at=4), attempts=1, tasks=1, layout="windowed")[0].attempts_G[0]
     limit = len(full.turns_K[-1].prompt_ids_T) - 1
-    short = play(renderer, Corridor(win_at=4), attempts=1, tasks=1, layout="windowed", max_prompt_tokens=limit)[0].attempts_G[0]
+    short = play(renderer, Corridor(win_at=4), attempts=1, tasks=1, layout="windowed", max_prompt_tokens=limit)[
+        0
+    ].attempts_G[0]
     last = dict(short.turns_K[-1].prompt.slots)
     assert short.stop is StopReason.WON and len(short.turns_K[-1].prompt_ids_T) <= limit
-    assert last["task"] and last["observation"] and "Observation 1" not in last["history"] and "Observation 3" in last["history"]
+    assert (
+        last["task"]
+        and last["observation"]
+        and "Observation 1" not in last["history"]
+        and "Observation 3" in last["history"]
+    )
 
 
 def test_a_first_prompt_over_the_limit_is_one_sentence(renderer: Renderer) -> None:
@@ -57,7 +69,9 @@ def test_a_fault_is_left_out_of_the_group(renderer: Renderer) -> None:
     assert build_samples(broken, renderer.stop_id) == []
     assert all("collapsed" not in turn.prompt.text for t in group.attempts_G for turn in t.turns_K)
     batch = Batch([group], samples=[s for t in group.attempts_G for s in build_samples(t, renderer.stop_id)])
-    how = GrpoSettings(statistics="trajectories", invalid_penalty=0.0, epsilon=1e-5)  # rewards are 10 times those of T10
+    how = GrpoSettings(
+        statistics="trajectories", invalid_penalty=0.0, epsilon=1e-5
+    )  # rewards are 10 times those of T10
     streams, _ = make_algorithm(how).streams(batch)
     values = [stream.advantage_T[sample.sampled_T][0] for sample, stream in zip(batch.samples, streams, strict=True)]
     np.testing.assert_allclose(values, [1.463847] * 2 + [-0.585539] * 5, atol=2e-6)  # T10
@@ -67,12 +81,18 @@ def test_episodes_do_not_depend_on_order_or_company(renderer: Renderer) -> None:
     from corehelp import engine_for
 
     environment = Corridor(wins=())
-    settings = dict(layout="transcript", max_turns=3, max_new_tokens=6, max_prompt_tokens=4000, think=False, list_admissible=False)
+    settings = dict(
+        layout="transcript", max_turns=3, max_new_tokens=6, max_prompt_tokens=4000, think=False, list_admissible=False
+    )
     from seedbed.config import RolloutSettings
 
     tasks = environment.tasks("train")
-    both = collect_groups(engine_for(renderer), environment, renderer, RolloutSettings(**settings), tasks[:2], 2, seed=5)
-    alone = collect_groups(engine_for(renderer), environment, renderer, RolloutSettings(**settings), tasks[1:2], 2, seed=5)
+    both = collect_groups(
+        engine_for(renderer), environment, renderer, RolloutSettings(**settings), tasks[:2], 2, seed=5
+    )
+    alone = collect_groups(
+        engine_for(renderer), environment, renderer, RolloutSettings(**settings), tasks[1:2], 2, seed=5
+    )
     for a, b in zip(both[1].attempts_G, alone[0].attempts_G, strict=True):
         assert [t.response_ids_T.tolist() for t in a.turns_K] == [t.response_ids_T.tolist() for t in b.turns_K]
     texts = {t.turns_K[0].response_ids_T.tobytes() for g in both for t in g.attempts_G}
@@ -84,11 +104,20 @@ def test_origins_decide_what_trains() -> None:
     stop = 2
 
     def turn(prompt: list[int], response: list[int], finish: str) -> Turn:
-        return Turn(Prompt((("task", "t"), ("skill", ""))), np.array(prompt, np.int32), np.array(response, np.int32),
-                    np.full(len(response), -1.0, np.float32), finish, "x", Action("x", True))
+        return Turn(
+            Prompt((("task", "t"), ("skill", ""))),
+            np.array(prompt, np.int32),
+            np.array(response, np.int32),
+            np.full(len(response), -1.0, np.float32),
+            finish,
+            "x",
+            Action("x", True),
+        )
 
     def row(*turns: Turn) -> list[int]:
-        trajectory = Trajectory(Task("t", "e", "train", "k"), 0, "g", turns, StopReason.STEP_CAP, 0.0, "transcript", 0, 0)
+        trajectory = Trajectory(
+            Task("t", "e", "train", "k"), 0, "g", turns, StopReason.STEP_CAP, 0.0, "transcript", 0, 0
+        )
         (sample,) = build_samples(trajectory, stop)
         return sample.origin_T.tolist()
 
@@ -107,11 +136,25 @@ def test_nothing_is_lost_on_disk(renderer: Renderer, tmp_path) -> None:
         values = {t.id: TokenValues(*(np.resize(odd, t.sampled_tokens) for _ in range(3))) for t in part}
         write_part(tmp_path, f"p{index}", part, values)
         for before, (after, stored) in zip(part, read_part(tmp_path, f"p{index}"), strict=True):
-            assert (after.id, after.stop, after.cause, after.seed, after.goal) == (before.id, before.stop, before.cause, before.seed, before.goal)
+            assert (after.id, after.stop, after.cause, after.seed, after.goal) == (
+                before.id,
+                before.stop,
+                before.cause,
+                before.seed,
+                before.goal,
+            )
             for a, b in zip(after.turns_K, before.turns_K, strict=True):
-                assert np.array_equal(a.prompt_ids_T, b.prompt_ids_T) and np.array_equal(a.response_ids_T, b.response_ids_T)
+                assert np.array_equal(a.prompt_ids_T, b.prompt_ids_T) and np.array_equal(
+                    a.response_ids_T, b.response_ids_T
+                )
                 assert np.array_equal(a.logprobs_T, b.logprobs_T) and a.logprobs_T.dtype == np.float32
-                assert (a.prompt, a.text, a.action, a.observation, a.finish) == (b.prompt, b.text, b.action, b.observation, b.finish)
+                assert (a.prompt, a.text, a.action, a.observation, a.finish) == (
+                    b.prompt,
+                    b.text,
+                    b.action,
+                    b.observation,
+                    b.finish,
+                )
             assert stored.skill_T.tolist() == [np.float32(-1.2345)] * before.sampled_tokens
     (tmp_path / "p0.safetensors").write_bytes(b"\x80\x04pickle")
     with pytest.raises(UserError, match="p0.safetensors cannot be read"):

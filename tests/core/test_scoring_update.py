@@ -17,26 +17,48 @@ from seedbed.train.update import build_optimizer, build_rows, minibatches, updat
 from seedbed.types import Batch, Skill, replace
 
 
-def scored_batch(renderer: Renderer, engine, *, merge: bool = True, skill: str = "Open every door before you speak.", fails: tuple[int, ...] = (1,)):
+def scored_batch(
+    renderer: Renderer,
+    engine,
+    *,
+    merge: bool = True,
+    skill: str = "Open every door before you speak.",
+    fails: tuple[int, ...] = (1,),
+):
     """Four groups of mixed outcome with skills for all but the attempts in ``fails``."""
     groups = play(renderer, Corridor(wins=(0, 3, 4, 7)), attempts=3, tasks=3)
     batch = Batch(groups)
-    batch.skills = {t.id: Skill(t.id, "workflow", "ok" if t.attempt not in fails else "no_json", skill if t.attempt not in fails else "")
-                    for t in batch.trajectories}
+    batch.skills = {
+        t.id: Skill(
+            t.id, "workflow", "ok" if t.attempt not in fails else "no_json", skill if t.attempt not in fails else ""
+        )
+        for t in batch.trajectories
+    }
     batch.samples = [s for t in batch.trajectories for s in build_samples(t, renderer.stop_id, merge)]
     batch.scores = score_pairs(engine, renderer, batch.samples, batch.skills, temperature=1.0, max_prompt_tokens=4000)
     return batch
 
 
-def gradients(renderer: Renderer, *, merge: bool = True, coefficient: float = 0.5, **settings) -> tuple[dict, dict[str, torch.Tensor]]:
+def gradients(
+    renderer: Renderer, *, merge: bool = True, coefficient: float = 0.5, **settings
+) -> tuple[dict, dict[str, torch.Tensor]]:
     engine = engine_for(renderer)
     batch = scored_batch(renderer, engine, merge=merge)
     algorithm = make_algorithm(SeedSettings(coefficient=coefficient))
     batch.streams, _ = algorithm.streams(batch)
     reference = [s * 0.9 for s in engine.score([ScoreRow(s.ids_T, s.sampled_T) for s in batch.samples])]
     train = TrainSettings(**{"minibatch_rows": 1000, "lr": 1e-9, "grad_clip": 1e9, **settings})
-    report = update_policy(engine.model, build_optimizer(engine.model, train), build_rows(batch, reference), train, coefficient=coefficient,
-                           gate=algorithm.gate, temperature=1.0, first_step=0, rehearse=lambda step: [])
+    report = update_policy(
+        engine.model,
+        build_optimizer(engine.model, train),
+        build_rows(batch, reference),
+        train,
+        coefficient=coefficient,
+        gate=algorithm.gate,
+        temperature=1.0,
+        first_step=0,
+        rehearse=lambda step: [],
+    )
     return report, {name: p.grad.clone() for name, p in engine.model.named_parameters()}
 
 
@@ -46,7 +68,10 @@ def close(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
 
 
 def test_micro_batch_size_never_changes_the_gradient(renderer: Renderer) -> None:
-    (whole_report, whole), (small_report, small) = gradients(renderer, micro_tokens=100_000), gradients(renderer, micro_tokens=16)
+    (whole_report, whole), (small_report, small) = (
+        gradients(renderer, micro_tokens=100_000),
+        gradients(renderer, micro_tokens=16),
+    )
     close(whole, small)
     for term in ("policy", "opd", "kl", "entropy"):
         assert whole_report[f"loss_{term}"] == pytest.approx(small_report[f"loss_{term}"], abs=1e-6)
@@ -83,7 +108,9 @@ def test_a_real_skill_shifts_something_and_needs_one_version(renderer: Renderer)
         if sample.trajectory.attempt == 1:
             assert score.skill_T is None and score.gap_T is None
         else:
-            assert np.isfinite(score.gap_T[sample.sampled_T]).all() and np.abs(score.gap_T[sample.sampled_T]).max() > 1e-3
+            assert (
+                np.isfinite(score.gap_T[sample.sampled_T]).all() and np.abs(score.gap_T[sample.sampled_T]).max() > 1e-3
+            )
             assert np.isnan(score.gap_T[~sample.sampled_T]).all()
     engine.advance(1)
     with pytest.raises(AssertionError, match="versions"):
@@ -94,7 +121,9 @@ def test_a_skill_that_does_not_fit_is_counted_not_cut(renderer: Renderer) -> Non
     engine = engine_for(renderer)
     batch = scored_batch(renderer, engine, skill="x" * 500, fails=())
     longest = max(s.prompt_len for s in batch.samples)
-    scores = score_pairs(engine, renderer, batch.samples, batch.skills, temperature=1.0, max_prompt_tokens=longest + 100)
+    scores = score_pairs(
+        engine, renderer, batch.samples, batch.skills, temperature=1.0, max_prompt_tokens=longest + 100
+    )
     assert all(s.skill_cut and s.skill_T is None for s in scores)
 
 
@@ -131,7 +160,16 @@ def test_a_batch_without_tokens_changes_nothing(renderer: Renderer) -> None:
     engine = engine_for(renderer)
     before = {k: v.clone() for k, v in engine.model.state_dict().items()}
     train = TrainSettings(lr=1.0)
-    report = update_policy(engine.model, build_optimizer(engine.model, train), [], train, coefficient=1.0, gate=torch.sigmoid, temperature=1.0,
-                           first_step=0, rehearse=lambda step: [])
+    report = update_policy(
+        engine.model,
+        build_optimizer(engine.model, train),
+        [],
+        train,
+        coefficient=1.0,
+        gate=torch.sigmoid,
+        temperature=1.0,
+        first_step=0,
+        rehearse=lambda step: [],
+    )
     assert report["optimizer_steps"] == 0 and report["loss_total"] == 0
     assert all(torch.equal(v, before[k]) for k, v in engine.model.state_dict().items())

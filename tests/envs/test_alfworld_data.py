@@ -13,9 +13,11 @@ from seedbed.envs.alfworld import data
 from seedbed.envs.alfworld.env import AlfWorld
 from seedbed.types import UserError
 
-GAMES = ["valid_seen/pick_two_obj_and_place-Watch-None-Dresser-205/trial_2",
-         "valid_seen/look_at_obj_in_light-Bowl-None-DeskLamp-316/trial_1",
-         "train/pick_cool_then_place_in_recep-Pan-None-Shelf-1/trial_9"]
+GAMES = [
+    "valid_seen/pick_two_obj_and_place-Watch-None-Dresser-205/trial_2",
+    "valid_seen/look_at_obj_in_light-Bowl-None-DeskLamp-316/trial_1",
+    "train/pick_cool_then_place_in_recep-Pan-None-Shelf-1/trial_9",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +92,7 @@ def test_an_archive_is_unpacked_once_and_streamed_without(monkeypatch, tmp_path)
     assert not (tmp_path / "cache").exists()
     assert files.ids("valid_seen") == sorted(GAMES[:2])
     assert files.read(GAMES[0]) == GAMES[0].encode()
-    made, = (tmp_path / "cache" / "alfworld").iterdir()  # no scratch directory is left
+    (made,) = (tmp_path / "cache" / "alfworld").iterdir()  # no scratch directory is left
     assert sorted(p.name for p in made.rglob("*") if p.is_file()) == ["game.tw-pddl"] * 3
     assert not (tmp_path / "evil").exists()
 

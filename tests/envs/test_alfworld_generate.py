@@ -47,8 +47,11 @@ def test_a_world_is_a_small_room_with_its_goal_unmet(world: World):
         assert (goal.target, goal.thing) in world.fits
         assert goal.target in {r.kind for r in world.receptacles}
         assert all(world.receptacles[r].kind != goal.target for o in here for r in o.inside)
-    assert all((world.receptacles[r].kind, o.kind) in world.fits or o.kind == "desklamp"
-               for o in world.things for r in o.inside)
+    assert all(
+        (world.receptacles[r].kind, o.kind) in world.fits or o.kind == "desklamp"
+        for o in world.things
+        for r in o.inside
+    )
     assert goal.thing in world.task and goal.target in world.task and world.task.endswith(".")
 
 
@@ -69,8 +72,11 @@ def legal(engine: Engine) -> set[str]:
                 out.add(f"move {thing.name} to {place.name}")
             if here and o in engine.contents[r] and "toggleable" in thing.properties:
                 out.add(f"use {thing.name}")
-            for verb, able, machine in (("clean", "cleanable", "sinkbasin"), ("heat", "heatable", "microwave"),
-                                        ("cool", "coolable", "fridge")):
+            for verb, able, machine in (
+                ("clean", "cleanable", "sinkbasin"),
+                ("heat", "heatable", "microwave"),
+                ("cool", "coolable", "fridge"),
+            ):
                 if here and held == o and able in thing.properties and place.kind == machine:
                     out.add(f"{verb} {thing.name} with {place.name}")
     if held is not None:
@@ -86,9 +92,16 @@ def everything(world: World) -> set[str]:
     names = [entity.name for entity in (*world.receptacles, *world.things)]
     pairs = list(itertools.product(names, names))
     verbs = ("go to", "open", "close", "examine", "use")
-    return {"look", "inventory", "help", "go", *(f"{verb} {name}" for verb in verbs for name in names),
-            *(f"take {a} from {b}" for a, b in pairs), *(f"move {a} to {b}" for a, b in pairs),
-            *(f"{verb} {a} with {b}" for verb in ("clean", "heat", "cool", "slice") for a, b in pairs)}
+    return {
+        "look",
+        "inventory",
+        "help",
+        "go",
+        *(f"{verb} {name}" for verb in verbs for name in names),
+        *(f"take {a} from {b}" for a, b in pairs),
+        *(f"move {a} to {b}" for a, b in pairs),
+        *(f"{verb} {a} with {b}" for verb in ("clean", "heat", "cool", "slice") for a, b in pairs),
+    }
 
 
 @given(worlds, st.integers(0, 2**32))
@@ -101,16 +114,20 @@ def test_the_list_is_the_command_table_and_exactly_what_does_something(world: Wo
         engine.step(rng.choice([c for c in engine.admissible if not c.startswith("go ")] * 2 + engine.admissible))
     before = engine.admissible
     for command in sorted(everything(world)):
-        happened = copy.deepcopy(engine).step(command) != NOTHING if command in before else (
-            engine.step(command) != NOTHING or engine.admissible != before)
+        happened = (
+            copy.deepcopy(engine).step(command) != NOTHING
+            if command in before
+            else (engine.step(command) != NOTHING or engine.admissible != before)
+        )
         assert happened == (command in before), command
 
 
 def test_worlds_do_not_change_between_versions():
     """Panels name generated tasks by id, so an id must mean the same world everywhere."""
     made = [generate(split, kind, index) for split in SIZES for kind in KINDS for index in (0, 7, 999)]
-    text = "\n".join(f"{Engine(w).room} {w.task} {[(o.name, o.inside) for o in w.things]} {w.walkthrough}"
-                     for w in made)
+    text = "\n".join(
+        f"{Engine(w).room} {w.task} {[(o.name, o.inside) for o in w.things]} {w.walkthrough}" for w in made
+    )
     assert sha256(text.encode()).hexdigest() == "79db2b4084a3678a3621787fcdb4bf4bc545dac0193bc0cbd7efa3c1470352b7"
     assert made == [generate(split, kind, index) for split in SIZES for kind in KINDS for index in (0, 7, 999)]
 
@@ -126,12 +143,13 @@ def test_no_validation_world_is_a_training_world():
 
 def test_all_twelve_sentences_and_all_rooms_occur():
     made = [generate("generated_train", kind, n) for kind in KINDS for n in range(60)]
-    patterns = {tuple({w.goal.thing: "X", f"{w.goal.target}.": "Y."}.get(word, word) for word in w.task.split())
-                for w in made}
+    patterns = {
+        tuple({w.goal.thing: "X", f"{w.goal.target}.": "Y."}.get(word, word) for word in w.task.split()) for w in made
+    }
     assert len(patterns) == 12
     landmarks = {"fridge": 0, "bed": 0, "toilet": 0, "sofa": 0}
     for world in made:
-        room, = {r.kind for r in world.receptacles} & landmarks.keys()
+        (room,) = {r.kind for r in world.receptacles} & landmarks.keys()
         landmarks[room] += 1
     assert min(landmarks.values()) >= 15
 

@@ -11,8 +11,10 @@ from seedbed.envs.alfworld.problem import parse_game, read_problem
 from seedbed.envs.alfworld.world import Goal
 from seedbed.types import UserError
 
-GOAL = "(and (exists (?r - receptacle) (exists (?o - object) (and (inReceptacle ?o ?r) (objectType ?o MugType)" \
-       " (receptacleType ?r ShelfType)))))"
+GOAL = (
+    "(and (exists (?r - receptacle) (exists (?o - object) (and (inReceptacle ?o ?r) (objectType ?o MugType)"
+    " (receptacleType ?r ShelfType)))))"
+)
 FACTS = """
     (atLocation agent1 loc_0)
     (receptacleType Shelf_bar__plus_01 ShelfType) (receptacleAtLocation Shelf_bar__plus_01 loc_1)
@@ -68,8 +70,19 @@ def test_an_unknown_goal_or_fact_is_no_world():
         read(FACTS + "(not (pickupable Mug_bar_2))")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[1]", b"3", b"{}", b'{"pddl_domain": 1}',
-                                     json.dumps(dict(pddl_domain=1, grammar=2, pddl_problem=3)).encode()])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"[1]",
+        b"3",
+        b"{}",
+        b'{"pddl_domain": 1}',
+        json.dumps(dict(pddl_domain=1, grammar=2, pddl_problem=3)).encode(),
+    ],
+)
 def test_what_is_no_game_file_is_named(content):
     with pytest.raises(UserError, match=r"^room\.tw-pddl is not a complete ALFWorld game file"):
         parse_game(content, "room.tw-pddl")

@@ -55,7 +55,7 @@ def test_a_real_task_opens_from_its_file(real_games, monkeypatch, tmp_path):
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path))
-    task, = AlfWorld().tasks("valid_unseen")
+    (task,) = AlfWorld().tasks("valid_unseen")
     assert (task.id, task.kind) == (name, "heat")
     game = AlfWorld().open(task)
     assert game.goal == parse_game(content, name).task
@@ -75,7 +75,10 @@ def test_a_changed_real_file_is_refused_or_named(real_games):
             parse_game(json.dumps(game | {key: game[key] + " "}), "room.tw-pddl")
     other_task = game["grammar"].replace(parse_game(content, name).task, "do something else.")
     assert parse_game(json.dumps(game | {"grammar": other_task}), name).task == "do something else."
-    for broken in (game["pddl_problem"][:3000], game["pddl_problem"].replace("(isToggled", "(not (isToggled"),
-                   game["pddl_problem"].replace("(:init", "(:init (isSliced apple1)")):
+    for broken in (
+        game["pddl_problem"][:3000],
+        game["pddl_problem"].replace("(isToggled", "(not (isToggled"),
+        game["pddl_problem"].replace("(:init", "(:init (isSliced apple1)"),
+    ):
         with pytest.raises(UserError, match="cut off or of an unknown shape"):
             parse_game(json.dumps(game | {"pddl_problem": broken}), "room.tw-pddl")

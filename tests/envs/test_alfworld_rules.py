@@ -11,9 +11,13 @@ NOTHING = "Nothing happens."
 FOOD = frozenset({"pickupable", "cleanable", "heatable", "coolable", "sliceable"})
 TOOL = frozenset({"pickupable", "cleanable"})
 PLACES = (  # fridge, shelf and table share location 2
-    Receptacle("drawer 1", "drawer", 1, True), Receptacle("fridge 1", "fridge", 2, True),
-    Receptacle("microwave 1", "microwave", 3, True), Receptacle("shelf 1", "shelf", 2, False),
-    Receptacle("sinkbasin 1", "sinkbasin", 4, False), Receptacle("table 1", "table", 2, False))
+    Receptacle("drawer 1", "drawer", 1, True),
+    Receptacle("fridge 1", "fridge", 2, True),
+    Receptacle("microwave 1", "microwave", 3, True),
+    Receptacle("shelf 1", "shelf", 2, False),
+    Receptacle("sinkbasin 1", "sinkbasin", 4, False),
+    Receptacle("table 1", "table", 2, False),
+)
 DRAWER, FRIDGE, MICROWAVE, SHELF, SINK, TABLE = range(6)
 THINGS = (
     Thing("apple 2", "apple", (FRIDGE,), (2,), FOOD | {"cool"}, ()),
@@ -22,9 +26,14 @@ THINGS = (
     Thing("desklamp 1", "desklamp", (DRAWER,), (1,), frozenset({"toggleable"}), ()),
     Thing("knife 1", "knife", (SHELF,), (2,), TOOL, ()),
     Thing("pen 1", "pen", (TABLE,), (4,), frozenset({"pickupable"}), ()),  # counts as at the sink, lies on the table
-    Thing("statue 1", "statue", (), (2,), frozenset({"pickupable"}), ()))
-FITS = frozenset((place, thing) for place in ("drawer", "fridge", "microwave", "shelf", "table", "sinkbasin")
-                 for thing in ("apple", "bowl", "knife", "pen") if (place, thing) != ("sinkbasin", "pen"))
+    Thing("statue 1", "statue", (), (2,), frozenset({"pickupable"}), ()),
+)
+FITS = frozenset(
+    (place, thing)
+    for place in ("drawer", "fridge", "microwave", "shelf", "table", "sinkbasin")
+    for thing in ("apple", "bowl", "knife", "pen")
+    if (place, thing) != ("sinkbasin", "pen")
+)
 
 
 def room(kind: str = "pick", thing: str = "apple", target: str = "table") -> Engine:
@@ -43,10 +52,20 @@ def test_start_list_and_look_at_the_start():
     engine = room()
     assert engine.intro == (
         "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly around you, you see a "
-        "drawer 1, a fridge 1, a microwave 1, a shelf 1, a sinkbasin 1, and a table 1.\n\nYour task is to: t.")
+        "drawer 1, a fridge 1, a microwave 1, a shelf 1, a sinkbasin 1, and a table 1.\n\nYour task is to: t."
+    )
     assert engine.step("look") == "You are in the middle of a room. Looking quickly around you, you see nothing."
-    assert engine.admissible == ["go to drawer 1", "go to fridge 1", "go to microwave 1", "go to shelf 1",
-                                 "go to sinkbasin 1", "go to table 1", "help", "inventory", "look"]
+    assert engine.admissible == [
+        "go to drawer 1",
+        "go to fridge 1",
+        "go to microwave 1",
+        "go to shelf 1",
+        "go to sinkbasin 1",
+        "go to table 1",
+        "help",
+        "inventory",
+        "look",
+    ]
     assert engine.step("help") == "the help\n"
 
 
@@ -56,8 +75,23 @@ def test_the_list_is_sorted_as_plain_strings():
     assert engine.admissible[:4] == ["go to cabinet 1", "go to cabinet 10", "go to cabinet 11", "go to cabinet 12"]
 
 
-@pytest.mark.parametrize("typed", ["Look", "look.", "> look", "go to  shelf 1", "go to shelf", "go to shelf 2", "", " ",
-                                   "open drawer 1", "take bowl 1 from shelf 1", "put bowl 1 in/on shelf 1", "wait"])
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "Look",
+        "look.",
+        "> look",
+        "go to  shelf 1",
+        "go to shelf",
+        "go to shelf 2",
+        "",
+        " ",
+        "open drawer 1",
+        "take bowl 1 from shelf 1",
+        "put bowl 1 in/on shelf 1",
+        "wait",
+    ],
+)
 def test_what_is_not_listed_changes_nothing(typed):
     engine = room()
     before = engine.admissible
@@ -97,8 +131,14 @@ def test_what_was_moved_within_a_place_lies_next_to_it():
     assert play(engine, "look").endswith("Next to it, you see a knife 1.")
     play(engine, "take knife 1 from table 1", "move knife 1 to shelf 1")
     assert play(engine, "look").endswith("Next to it, you see a knife 1.")  # gone from the table now
-    play(engine, "take knife 1 from shelf 1", "move knife 1 to table 1", "take knife 1 from table 1", "open fridge 1",
-         "move knife 1 to fridge 1")
+    play(
+        engine,
+        "take knife 1 from shelf 1",
+        "move knife 1 to table 1",
+        "take knife 1 from table 1",
+        "open fridge 1",
+        "move knife 1 to fridge 1",
+    )
     assert play(engine, "look").endswith("Next to it, you see a knife 1, and a knife 1.")
 
 
@@ -126,8 +166,16 @@ def test_slicing_goes_by_presence_and_not_by_reach():
 def test_taking_clears_presence_only_here():
     """A pen listed at the sink but lying on the table stays listed at the sink."""
     engine = room()
-    play(engine, "go to table 1", "take pen 1 from table 1", "go to drawer 1", "open drawer 1",
-         "move pen 1 to drawer 1", "take pen 1 from drawer 1", "go to sinkbasin 1")
+    play(
+        engine,
+        "go to table 1",
+        "take pen 1 from table 1",
+        "go to drawer 1",
+        "open drawer 1",
+        "move pen 1 to drawer 1",
+        "take pen 1 from drawer 1",
+        "go to sinkbasin 1",
+    )
     assert play(engine, "look") == "You are facing the sinkbasin 1. Next to it, you see nothing."
     assert "move pen 1 to sinkbasin 1" not in engine.admissible  # does not fit
     assert (5, 4) in engine._present
@@ -141,13 +189,20 @@ def test_treating_needs_no_open_door_and_hot_and_cool_exclude_each_other():
     assert play(engine, "heat apple 2 with microwave 1") == "You heat the apple 2 using the microwave 1."
     assert play(engine, "examine apple 2") == "This is a hot apple 2."
     assert play(engine, "go to sinkbasin 1", "clean apple 2 with sinkbasin 1") == (
-        "You clean the apple 2 using the sinkbasin 1.")
+        "You clean the apple 2 using the sinkbasin 1."
+    )
     assert play(engine, "examine apple 2") == "This is a hot and clean apple 2."
     assert play(engine, "go to fridge 1", "cool apple 2 with fridge 1") == "You cool the apple 2 using the fridge 1."
     assert play(engine, "examine apple 2") == "This is a cool and clean apple 2."
     assert engine.held == 0
-    play(engine, "move apple 2 to shelf 1", "take knife 1 from shelf 1", "slice apple 2 with knife 1",
-         "move knife 1 to table 1", "take apple 2 from shelf 1")
+    play(
+        engine,
+        "move apple 2 to shelf 1",
+        "take knife 1 from shelf 1",
+        "slice apple 2 with knife 1",
+        "move knife 1 to table 1",
+        "take apple 2 from shelf 1",
+    )
     assert play(engine, "examine apple 2") == "This is a cool and clean sliced apple 2."
     play(engine, "go to microwave 1", "heat apple 2 with microwave 1")
     assert play(engine, "examine apple 2") == "This is a hot and clean sliced apple 2."
@@ -182,8 +237,14 @@ def test_looking_with_the_thing_first_and_the_lamp_second():
 
 def test_score_is_a_level_and_a_win_can_be_undone():
     engine = room()
-    play(engine, "go to drawer 1", "open drawer 1", "take apple 1 from drawer 1", "go to table 1",
-         "move apple 1 to table 1")
+    play(
+        engine,
+        "go to drawer 1",
+        "open drawer 1",
+        "take apple 1 from drawer 1",
+        "go to table 1",
+        "move apple 1 to table 1",
+    )
     assert (engine.won, engine.score) == (True, 1)
     assert engine.step("nonsense") == NOTHING and engine.score == 1
     play(engine, "take apple 1 from table 1")
@@ -194,12 +255,27 @@ def test_score_is_a_level_and_a_win_can_be_undone():
 def test_only_the_treated_state_counts(kind, undo):
     place = {"cool": "fridge 1", "heat": "microwave 1"}
     engine = room(kind, "apple", "drawer")
-    play(engine, "go to drawer 1", "open drawer 1", "take apple 1 from drawer 1", f"go to {place[kind]}",
-         f"{kind} apple 1 with {place[kind]}", f"go to {place[undo]}", f"{undo} apple 1 with {place[undo]}",
-         "go to drawer 1", "move apple 1 to drawer 1")
+    play(
+        engine,
+        "go to drawer 1",
+        "open drawer 1",
+        "take apple 1 from drawer 1",
+        f"go to {place[kind]}",
+        f"{kind} apple 1 with {place[kind]}",
+        f"go to {place[undo]}",
+        f"{undo} apple 1 with {place[undo]}",
+        "go to drawer 1",
+        "move apple 1 to drawer 1",
+    )
     assert not engine.won
-    play(engine, "take apple 1 from drawer 1", f"go to {place[kind]}", f"{kind} apple 1 with {place[kind]}",
-         "go to drawer 1", "move apple 1 to drawer 1")
+    play(
+        engine,
+        "take apple 1 from drawer 1",
+        f"go to {place[kind]}",
+        f"{kind} apple 1 with {place[kind]}",
+        "go to drawer 1",
+        "move apple 1 to drawer 1",
+    )
     assert engine.won
 
 
@@ -211,8 +287,14 @@ def test_what_starts_cool_counts_as_cooled():
 
 def test_two_have_to_be_in_the_same_receptacle():
     engine = room("two", "apple", "table")
-    play(engine, "go to drawer 1", "open drawer 1", "take apple 1 from drawer 1", "go to table 1",
-         "move apple 1 to table 1")
+    play(
+        engine,
+        "go to drawer 1",
+        "open drawer 1",
+        "take apple 1 from drawer 1",
+        "go to table 1",
+        "move apple 1 to table 1",
+    )
     assert not engine.won
     play(engine, "open fridge 1", "take apple 2 from fridge 1", "move apple 2 to table 1")
     assert engine.won

@@ -34,8 +34,11 @@ def test_replay_wins_and_counts():
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[-1] == "won 60 / 60"
-    assert re.fullmatch(r"load [\d.]+ s CPU \([\d.]+ ms a game\), 3\d\d steps in [\d.]+ s CPU "
-                        r"\([\d,]+ steps/s\), [\d.]+ s in all", lines[-2])
+    assert re.fullmatch(
+        r"load [\d.]+ s CPU \([\d.]+ ms a game\), 3\d\d steps in [\d.]+ s CPU "
+        r"\([\d,]+ steps/s\), [\d.]+ s in all",
+        lines[-2],
+    )
 
 
 def test_replay_names_the_lost_and_exits_1(monkeypatch):

@@ -14,8 +14,11 @@ from seedbed.types import UserError
 
 
 def test_names_are_the_recipes():
-    assert panels.panel_names() == tuple(sorted(panels.RECIPES)) == (
-        "alfworld-seen-140", "alfworld-unseen-134", "household-120", "household-300")
+    assert (
+        panels.panel_names()
+        == tuple(sorted(panels.RECIPES))
+        == ("alfworld-seen-140", "alfworld-unseen-134", "household-120", "household-300")
+    )
 
 
 @pytest.mark.parametrize("name", ["household-120", "household-300"])

@@ -6,7 +6,14 @@ import ast
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-FORBIDDEN = ("seedbed.skills", "seedbed.prompts.analyzer", "seedbed.algo", "seedbed.scoring", "seedbed.train", "seedbed.loss")
+FORBIDDEN = (
+    "seedbed.skills",
+    "seedbed.prompts.analyzer",
+    "seedbed.algo",
+    "seedbed.scoring",
+    "seedbed.train",
+    "seedbed.loss",
+)
 
 #: the configuration names the settings of every method; it runs none of them
 SETTINGS_ONLY = {("seedbed.config", "seedbed.algo")}
@@ -18,10 +25,14 @@ def file_of(module: str) -> Path | None:
 
 
 def imports(module: str) -> set[str]:
-    """Modules of ours that ``module`` imports anywhere in its code, by statement or by name, except for type checkers."""
+    """Modules of ours that ``module`` imports anywhere in its code, by statement or by name, unless for types only."""
     tree = ast.parse(file_of(module).read_text("utf-8"))
-    checking = {id(n) for branch in ast.walk(tree) if isinstance(branch, ast.If) and "TYPE_CHECKING" in ast.unparse(branch.test)
-                for n in ast.walk(branch)}
+    checking = {
+        id(n)
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If) and "TYPE_CHECKING" in ast.unparse(branch.test)
+        for n in ast.walk(branch)
+    }
     names = set()
     for node in ast.walk(tree):
         if id(node) in checking:

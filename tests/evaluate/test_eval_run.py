@@ -1,4 +1,4 @@
-"""A panel is played exactly once, faults are counted apart, and the batch size changes nothing (user_voices T10, T14)."""
+"""A panel is played exactly once, faults are counted apart, batch size changes nothing (user_voices T10, T14)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ def panel(*names: str) -> Panel:
 
 def play(of: Panel, *, at_once: int = 128, attempts: int = 1, temperature: float = 0.0, solves: int = 7, seed: int = 1):
     engine = Scripted(RENDERER, solves)
-    return engine, evaluate(engine, Toy(), RENDERER, SETTINGS, of, attempts=attempts, temperature=temperature, seed=seed,
-                            at_once=at_once)
+    return engine, evaluate(
+        engine, Toy(), RENDERER, SETTINGS, of, attempts=attempts, temperature=temperature, seed=seed, at_once=at_once
+    )
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 8, 10, 16])
@@ -62,7 +63,9 @@ def test_the_result_records_its_protocol_and_survives_json():
 
 def test_a_fault_is_no_failure_but_the_conservative_success_is_shown():
     """Two of seven won and one crash: 2/7, and 2/8 if the crash counts as lost (user_voices T10)."""
-    _, result = play(panel(*(f"task {i}" for i in range(2)), *(f"task {i}" for i in range(3, 8)), "task 8 breaks"), solves=2)
+    _, result = play(
+        panel(*(f"task {i}" for i in range(2)), *(f"task {i}" for i in range(3, 8)), "task 8 breaks"), solves=2
+    )
     summary = result["summary"]
     assert summary["micro"]["value"] == pytest.approx(2 / 7)
     assert (summary["errors_as_failures"]["k"], summary["errors_as_failures"]["n"]) == (2, 8)
@@ -94,16 +97,29 @@ def test_a_stored_summary_can_be_recomputed_from_its_episodes():
 
 def test_progress_counts_episodes_of_the_whole_panel():
     seen = []
-    evaluate(Scripted(RENDERER), Toy(), RENDERER, SETTINGS, panel(), attempts=2, temperature=0.0, seed=0, at_once=6,
-             progress=lambda done, total: seen.append((done, total)))
+    evaluate(
+        Scripted(RENDERER),
+        Toy(),
+        RENDERER,
+        SETTINGS,
+        panel(),
+        attempts=2,
+        temperature=0.0,
+        seed=0,
+        at_once=6,
+        progress=lambda done, total: seen.append((done, total)),
+    )
     assert seen[-1] == (20, 20) and seen == sorted(seen)
 
 
-@pytest.mark.parametrize(("of", "says"), [
-    (replace(panel(), tasks=()), "empty"),
-    (panel("task 1", "task 1"), "twice"),
-    (panel("task 8 breaks"), "every episode"),
-])
+@pytest.mark.parametrize(
+    ("of", "says"),
+    [
+        (replace(panel(), tasks=()), "empty"),
+        (panel("task 1", "task 1"), "twice"),
+        (panel("task 8 breaks"), "every episode"),
+    ],
+)
 def test_a_panel_that_measures_nothing_is_an_error(of, says):
     with pytest.raises(UserError, match=says):
         play(of)

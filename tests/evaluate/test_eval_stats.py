@@ -56,7 +56,7 @@ def test_cluster_bootstrap_equals_enumeration_of_all_resamples():
 
 
 def test_attempts_of_a_task_are_not_taken_for_new_tasks():
-    """Eight identical attempts carry what one carries, so the interval must not shrink as Wilson over episodes would."""
+    """Eight identical attempts carry what one carries: no interval may shrink as Wilson over episodes would."""
     one = micro({f"t{i}": [i % 2 == 0] for i in range(40)})
     eight = micro({f"t{i}": [i % 2 == 0] * 8 for i in range(40)})
     assert eight.high - eight.low == pytest.approx(one.high - one.low, rel=0.1)
@@ -139,8 +139,11 @@ def test_results_of_different_tests_are_not_compared():
 
 
 def test_faults_are_no_outcomes():
-    episodes = [{"task": "a", "won": False, "stop": "fault"}, {"task": "a", "won": True, "stop": "won"},
-                {"task": "b", "won": False, "stop": "fault"}]
+    episodes = [
+        {"task": "a", "won": False, "stop": "fault"},
+        {"task": "a", "won": True, "stop": "won"},
+        {"task": "b", "won": False, "stop": "fault"},
+    ]
     assert won_by_task(episodes) == {"a": [True], "b": []}
 
 

@@ -42,8 +42,12 @@ class ToyGame(Game):
         self._steps += 1
         if self._breaks and self._steps == 2:
             raise RuntimeError("the game server is gone")
-        return Observation("bravo" if action == "good" else "no", done=action == "good", won=action == "good",
-                           reward=float(action == "good"))
+        return Observation(
+            "bravo" if action == "good" else "no",
+            done=action == "good",
+            won=action == "good",
+            reward=float(action == "good"),
+        )
 
 
 class Toy(Environment):

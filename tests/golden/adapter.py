@@ -24,6 +24,7 @@ KL_KINDS = {"k1": "kl", "k2": "mse", "k3": "low_var_kl"}  #: the official code h
 
 def tensor(values: Any, *, grad: bool = False) -> Tensor:
     """Nested lists, in which "nan", "inf", "-inf" are strings, as float32."""
+
     def numbers(value: Any) -> Any:
         return [numbers(v) for v in value] if isinstance(value, list) else float(value)
 
@@ -48,10 +49,14 @@ def opd_loss(inputs: Json) -> Json:
     term.loss.backward()
     means, gap = loss.mean_metrics(term.metrics), teacher - student.detach()
     return {
-        "loss": term.loss, "grad_student_logp": student.grad,
-        "opd_active_token_ratio": means["tokens"] / mask.numel(), "opd_gate_mean": means["gate"],
-        "opd_gate_active_ratio": means["gate_open"], "opd_teacher_gap_mean": means["gap"],
-        "gate_per_token": gate(beta)(gap), "gap_per_token": gap,
+        "loss": term.loss,
+        "grad_student_logp": student.grad,
+        "opd_active_token_ratio": means["tokens"] / mask.numel(),
+        "opd_gate_mean": means["gate"],
+        "opd_gate_active_ratio": means["gate_open"],
+        "opd_teacher_gap_mean": means["gap"],
+        "gate_per_token": gate(beta)(gap),
+        "gap_per_token": gap,
     }
 
 
@@ -73,8 +78,12 @@ def reward_to_advantage(inputs: Json) -> Json:
     penalty = inputs["invalid_action_penalty_coef"]
     scores = [r - penalty * bad for r, bad in zip(inputs["episode_reward"], inputs["action_invalid"], strict=True)]
     kept = [row for row, length in enumerate(inputs["response_len"]) if length]  # as advantage_streams does
-    values = group_advantages([inputs["uid"][r] for r in kept], [inputs["traj_uid"][r] for r in kept],
-                              [scores[r] for r in kept], settings(inputs))
+    values = group_advantages(
+        [inputs["uid"][r] for r in kept],
+        [inputs["traj_uid"][r] for r in kept],
+        [scores[r] for r in kept],
+        settings(inputs),
+    )
     rows = [0.0] * len(scores)
     for row, value in zip(kept, values, strict=True):
         rows[row] = float(value)
@@ -86,14 +95,23 @@ def policy_loss(inputs: Json) -> Json:
     both = inputs["cliprange"]
     low, high = inputs["cliprange_low"], inputs["cliprange_high"]
     term = loss.policy_loss(
-        logp, tensor(inputs["old_log_prob"]), tensor(inputs["advantages"]),
+        logp,
+        tensor(inputs["old_log_prob"]),
+        tensor(inputs["advantages"]),
         loss.aggregation_weights(tensor(inputs["response_mask"]), inputs["loss_agg_mode"]),
-        clip_low=both if low is None else low, clip_high=both if high is None else high,
-        dual_clip=inputs["clip_ratio_c"])
+        clip_low=both if low is None else low,
+        clip_high=both if high is None else high,
+        dual_clip=inputs["clip_ratio_c"],
+    )
     term.loss.backward()
     means = loss.mean_metrics(term.metrics)
-    return {"pg_loss": term.loss, "grad_log_prob": logp.grad, "pg_clipfrac": means["clipped"],
-            "pg_clipfrac_lower": means["dual_clipped"], "ppo_kl": means["old_kl"]}
+    return {
+        "pg_loss": term.loss,
+        "grad_log_prob": logp.grad,
+        "pg_clipfrac": means["clipped"],
+        "pg_clipfrac_lower": means["dual_clipped"],
+        "ppo_kl": means["old_kl"],
+    }
 
 
 def kl_loss(inputs: Json) -> Json:
@@ -103,8 +121,10 @@ def kl_loss(inputs: Json) -> Json:
     term = loss.kl_loss(logp, ref, weight, kind=kind)
     term.loss.backward()
     one = torch.ones(1)
-    per_token = [[loss.kl_loss(a[None], b[None], one, kind=kind).loss for a, b in zip(*rows, strict=True)]
-                 for rows in zip(logp.detach(), ref, strict=True)]
+    per_token = [
+        [loss.kl_loss(a[None], b[None], one, kind=kind).loss for a, b in zip(*rows, strict=True)]
+        for rows in zip(logp.detach(), ref, strict=True)
+    ]
     return {"kl_loss": term.loss, "grad_log_prob": logp.grad, "kl_per_token": per_token}
 
 
@@ -145,18 +165,34 @@ def actor_total_loss(inputs: Json, rows: int | None = None) -> Json:
             weight, opd_weight = weight[part], opd_weight[part]
         logp = loss.selected_logprobs(logits[part], torch.tensor(inputs["labels"])[part])
         policy = loss.policy_loss(
-            logp, tensor(inputs["old_log_prob"])[part], tensor(inputs["advantages"])[part], weight,
-            clip_low=inputs["clip"], clip_high=inputs["clip"], dual_clip=inputs["clip_ratio_c"])
+            logp,
+            tensor(inputs["old_log_prob"])[part],
+            tensor(inputs["advantages"])[part],
+            weight,
+            clip_low=inputs["clip"],
+            clip_high=inputs["clip"],
+            dual_clip=inputs["clip_ratio_c"],
+        )
         opd = loss.opd_loss(logp, tensor(inputs["teacher_logp"])[part], opd_weight, gate(inputs["opd_gate_beta"]))
         kl = loss.kl_loss(logp, tensor(inputs["ref_log_prob"])[part], weight, kind=inputs["kl_type"])
         spread = loss.weighted_sum(loss.entropy(logits[part]), weight)
-        total = (policy.loss - inputs["entropy_coeff"] * spread + inputs["opd_loss_coef"] * opd.loss
-                 + inputs["kl_loss_coef"] * kl.loss)
+        total = (
+            policy.loss
+            - inputs["entropy_coeff"] * spread
+            + inputs["opd_loss_coef"] * opd.loss
+            + inputs["kl_loss_coef"] * kl.loss
+        )
         means = loss.mean_metrics(policy.metrics)
         return total, {
-            "pg_loss": policy.loss, "entropy": spread, "opd_loss": opd.loss, "kl_loss": kl.loss, "policy_loss": total,
-            "pg_clipfrac": means["clipped"], "ppo_kl": means["old_kl"],
-            "opd_active_token_ratio": int(opd.metrics["tokens"]) / mask[part].numel()}
+            "pg_loss": policy.loss,
+            "entropy": spread,
+            "opd_loss": opd.loss,
+            "kl_loss": kl.loss,
+            "policy_loss": total,
+            "pg_clipfrac": means["clipped"],
+            "ppo_kl": means["old_kl"],
+            "opd_active_token_ratio": int(opd.metrics["tokens"]) / mask[part].numel(),
+        }
 
     total = torch.zeros(())
     for part in parts:
@@ -182,17 +218,35 @@ OPERATIONS: dict[str, Callable[[Json], Json]] = {
 #: Operations without a counterpart here, each with the reason. Everything in neither table fails the test.
 NOT_YET: dict[str, str] = {
     "policy_loss_gspo": "the paper and its launchers do not use GSPO",
-    **dict.fromkeys(("sdar_loss", "skill_sd_loss", "rlsd_advantage", "rlsd_lambda_schedule", "skillsd_lambda_schedule",
-                     "gigpo_step_groups", "step_discounted_returns", "gigpo_advantage", "opid_advantage",
-                     "select_skill_teacher_sources"), "the method family around SEED is later work"),
+    **dict.fromkeys(
+        (
+            "sdar_loss",
+            "skill_sd_loss",
+            "rlsd_advantage",
+            "rlsd_lambda_schedule",
+            "skillsd_lambda_schedule",
+            "gigpo_step_groups",
+            "step_discounted_returns",
+            "gigpo_advantage",
+            "opid_advantage",
+            "select_skill_teacher_sources",
+        ),
+        "the method family around SEED is later work",
+    ),
     **dict.fromkeys(("project_action_tag", "parse_analysis"), "text, not numbers: text_ops.py and test_golden_text.py"),
-    **dict.fromkeys(("project_search", "project_ezpoints", "projection_requires_think"),
-                    "their environments are later work (issue 3)"),
-    **dict.fromkeys(("insert_skill", "left_truncation_of_skill", "pad_or_truncate", "extract_task_description"),
-                    "a skill fills a slot of a structured prompt here; no rendered text is edited"),
+    **dict.fromkeys(
+        ("project_search", "project_ezpoints", "projection_requires_think"),
+        "their environments are later work (issue 3)",
+    ),
+    **dict.fromkeys(
+        ("insert_skill", "left_truncation_of_skill", "pad_or_truncate", "extract_task_description"),
+        "a skill fills a slot of a structured prompt here; no rendered text is edited",
+    ),
     **dict.fromkeys(("answer_score", "search_episode", "normalize_answer"), "the search environment is later work"),
-    **dict.fromkeys(("webshop_reward", "attribute_reward", "option_reward", "type_reward", "normalize_color",
-                     "token_set_ratio"), "the WebShop environment is later work"),
+    **dict.fromkeys(
+        ("webshop_reward", "attribute_reward", "option_reward", "type_reward", "normalize_color", "token_set_ratio"),
+        "the WebShop environment is later work",
+    ),
 }
 
 #: Results of the official code that have no counterpart by design: (operation, key) -> reason.

@@ -2,7 +2,7 @@
 
 Runs every case of every vector file in ``SEEDBED_GOLDEN`` (default: ``../shared/golden`` beside the repository)
 through ``adapter.OPERATIONS``. Cases not marked questionable must agree within 1e-6 + 1e-5 |expected|. Where seedbed
-departs, ``departure`` puts our value in, rule by rule; ``docs/differences_losses.md`` has the reasons.
+departs, ``departure`` puts our value in, rule by rule; ``docs/differences.md`` has the reasons.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from adapter import NO_COUNTERPART, NOT_YET, OPERATIONS, actor_total_loss
 
 GOLDEN = Path(os.environ.get("SEEDBED_GOLDEN", Path(__file__).parents[2].parent / "shared" / "golden"))
 FILES = sorted(GOLDEN.glob("*.json"))
-CASES = [case | {"id": f"{file.stem}/{case['name']}"} for file in FILES
-         for case in json.loads(file.read_text(encoding="utf-8"))]
+CASES = [
+    case | {"id": f"{file.stem}/{case['name']}"}
+    for file in FILES
+    for case in json.loads(file.read_text(encoding="utf-8"))
+]
 MINE = [case for case in CASES if case["op"] in OPERATIONS]
 BY_ID = {case["id"]: case for case in MINE}  # a name is unique only inside its file
 pytestmark = pytest.mark.skipif(not CASES, reason=f"no golden vectors in {GOLDEN}: set SEEDBED_GOLDEN")
@@ -37,12 +40,21 @@ KEPT = {  #: questionable cases in which we do as the official code does
     "k3_clamped_extremes": "the paper's KL; tokens without pull are counted as `cut`",
 }
 BETTER = {  #: questionable cases in which we do better, asserted one by one below or by a rule of ``departure``
-    "agg_seq-mean-token-mean_one_inactive_row", "teacher_neginf_at_masked_position",
-    "teacher_neginf_at_active_position", "int_mask_fractional_row_weights_truncate", "single_row_group",
+    "agg_seq-mean-token-mean_one_inactive_row",
+    "teacher_neginf_at_masked_position",
+    "teacher_neginf_at_active_position",
+    "int_mask_fractional_row_weights_truncate",
+    "single_row_group",
     "all_equal_9.9_38rows_rounding",
-    "pipeline_zero_length_response", "row_without_tokens_seq_mean_token_mean", "ratio_overflow_neg_adv",
-    "ratio_overflow_at_masked_position", "agg_empty_row_seq-mean-token-mean", "agg_inf_at_masked",
-    "entropy_with_neginf_logit", "actor_total_two_micro", "actor_total_first_micro_without_teacher",
+    "pipeline_zero_length_response",
+    "row_without_tokens_seq_mean_token_mean",
+    "ratio_overflow_neg_adv",
+    "ratio_overflow_at_masked_position",
+    "agg_empty_row_seq-mean-token-mean",
+    "agg_inf_at_masked",
+    "entropy_with_neginf_logit",
+    "actor_total_two_micro",
+    "actor_total_first_micro_without_teacher",
 }
 
 
@@ -72,14 +84,17 @@ def departure(case: dict[str, Any]) -> dict[str, Any]:
     expected, inputs = dict(case["expected"]), case["inputs"]
     if "row_advantage" not in expected:
         return expected
-    members = {uid: {t for u, t in zip(inputs["uid"], inputs["traj_uid"], strict=True) if u == uid}
-               for uid in set(inputs["uid"])}
+    members = {
+        uid: {t for u, t in zip(inputs["uid"], inputs["traj_uid"], strict=True) if u == uid}
+        for uid in set(inputs["uid"])
+    }
     tied = case.get("tol", {}).get("skip_if_exact_zero", False)
     zero = [tied or len(members[uid]) == 1 for uid in inputs["uid"]]
     expected["row_advantage"] = [0.0 if z else a for z, a in zip(zero, expected["row_advantage"], strict=True)]
     if expected.get("advantages") is not None:
-        expected["advantages"] = [[0.0] * len(row) if z else row
-                                  for z, row in zip(zero, expected["advantages"], strict=True)]
+        expected["advantages"] = [
+            [0.0] * len(row) if z else row for z, row in zip(zero, expected["advantages"], strict=True)
+        ]
     return expected
 
 
@@ -135,8 +150,14 @@ def needs(name: str) -> dict[str, Any]:
     return case or pytest.skip(f"these vectors have no case {name}")
 
 
-@pytest.mark.parametrize("name", ["agg_seq-mean-token-mean_one_inactive_row", "row_without_tokens_seq_mean_token_mean",
-                                  "agg_empty_row_seq-mean-token-mean"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "agg_seq-mean-token-mean_one_inactive_row",
+        "row_without_tokens_seq_mean_token_mean",
+        "agg_empty_row_seq-mean-token-mean",
+    ],
+)
 def test_rows_without_tokens_leave_the_row_mean(name: str) -> None:
     """Equal to the official code on the batch without those rows (there it has no 0/0)."""
     case = needs(name)
@@ -151,16 +172,22 @@ def test_rows_without_tokens_leave_the_row_mean(name: str) -> None:
     assert len(kept) < len(mask)
 
 
-@pytest.mark.parametrize("name,mask,values,official", [
-    ("teacher_neginf_at_masked_position", "response_mask", "teacher_logp", "huge_gaps"),
-    ("ratio_overflow_at_masked_position", "response_mask", "old_log_prob", None),
-    ("agg_inf_at_masked", "loss_mask", "loss_mat", None)])
+@pytest.mark.parametrize(
+    "name,mask,values,official",
+    [
+        ("teacher_neginf_at_masked_position", "response_mask", "teacher_logp", "huge_gaps"),
+        ("ratio_overflow_at_masked_position", "response_mask", "old_log_prob", None),
+        ("agg_inf_at_masked", "loss_mask", "loss_mat", None),
+    ],
+)
 def test_what_is_masked_does_not_matter(name: str, mask: str, values: str, official: str | None) -> None:
     """To the bit the result with an ordinary number at the masked places, gradients included."""
     case = needs(name)
     inputs = case["inputs"]
-    plain = [[v if m else -1.0 for v, m in zip(*rows, strict=True)]
-             for rows in zip(inputs[values], inputs[mask], strict=True)]
+    plain = [
+        [v if m else -1.0 for v, m in zip(*rows, strict=True)]
+        for rows in zip(inputs[values], inputs[mask], strict=True)
+    ]
     operation = OPERATIONS[case["op"]]
     got, clean = operation(inputs), operation(inputs | {values: plain})
     for key in got.keys() - {"gap_per_token", "gate_per_token"}:
@@ -212,8 +239,9 @@ def test_impossible_token_adds_nothing_to_entropy() -> None:
     case = needs("entropy_with_neginf_logit")
     check(case)
     logits = case["inputs"]["logits"]
-    without = OPERATIONS["entropy"]({**case["inputs"], "logits": [[[v for v in logits[0][0] if v != "-inf"]]],
-                                     "response_mask": [[1]]})
+    without = OPERATIONS["entropy"](
+        {**case["inputs"], "logits": [[[v for v in logits[0][0] if v != "-inf"]]], "response_mask": [[1]]}
+    )
     got = OPERATIONS["entropy"](case["inputs"])
     agree("entropy", got["entropy_per_token"][0, 0], without["entropy"])
 

@@ -11,8 +11,12 @@ import pytest
 from text_ops import DECIDED, KEPT, NO_COUNTERPART, OPERATIONS
 
 GOLDEN = Path(os.environ.get("SEEDBED_GOLDEN", Path(__file__).parents[2].parent / "shared" / "golden"))
-CASES = [case for file in sorted(GOLDEN.glob("*.json")) for case in json.loads(file.read_text(encoding="utf-8"))
-         if case["op"] in OPERATIONS]
+CASES = [
+    case
+    for file in sorted(GOLDEN.glob("*.json"))
+    for case in json.loads(file.read_text(encoding="utf-8"))
+    if case["op"] in OPERATIONS
+]
 BY_NAME = {case["name"]: case for case in CASES}
 pytestmark = pytest.mark.skipif(not CASES, reason=f"no golden vectors of model text in {GOLDEN}: set SEEDBED_GOLDEN")
 

@@ -22,13 +22,22 @@ from seedbed.types import (
 )
 
 
-def episode(task: str, attempt: int, reward: float, valid: Sequence[bool] = (True,), *, tokens: int = 3,
-            fault: bool = False) -> Trajectory:
+def episode(
+    task: str, attempt: int, reward: float, valid: Sequence[bool] = (True,), *, tokens: int = 3, fault: bool = False
+) -> Trajectory:
     """An episode with one turn per entry of ``valid`` and ``tokens`` sampled tokens a turn."""
     turns = tuple(
-        Turn(Prompt((("task", "t"), ("skill", ""))), np.array([1, 2], np.int32), np.arange(tokens, dtype=np.int32),
-             np.full(tokens, -1.0, np.float32), "stop", "look", Action("look", ok))
-        for ok in valid)
+        Turn(
+            Prompt((("task", "t"), ("skill", ""))),
+            np.array([1, 2], np.int32),
+            np.arange(tokens, dtype=np.int32),
+            np.full(tokens, -1.0, np.float32),
+            "stop",
+            "look",
+            Action("look", ok),
+        )
+        for ok in valid
+    )
     stop = StopReason.FAULT if fault else StopReason.WON if reward > 0 else StopReason.LOST
     return Trajectory(Task(task, "toy", "train", "look"), attempt, "look", turns, stop, reward, "windowed", 0, 0)
 
@@ -42,8 +51,15 @@ def row(trajectory: Trajectory, turns: Sequence[int]) -> Sample:
         turn_T += [k] * n + [-1, -1]
     origin_T = np.array(origin, np.int8)
     logprobs_T = np.where(origin_T == Origin.SAMPLED, -1.0, np.nan).astype(np.float32)
-    return Sample(trajectory, tuple(turns), np.arange(len(origin), dtype=np.int32), origin_T,
-                  np.array(turn_T, np.int16), logprobs_T, 2)
+    return Sample(
+        trajectory,
+        tuple(turns),
+        np.arange(len(origin), dtype=np.int32),
+        origin_T,
+        np.array(turn_T, np.int16),
+        logprobs_T,
+        2,
+    )
 
 
 def batch(episodes: Sequence[Trajectory], *, merged: bool = False) -> Batch:

@@ -26,8 +26,9 @@ def test_tied_group_has_exactly_no_advantage(rewards: list[float]) -> None:
 
 def test_one_success_in_four_by_hand() -> None:
     np.testing.assert_allclose(one_group([1, 0, 0, 0]), [1.499997, -0.499999, -0.499999, -0.499999], atol=1e-6)
-    np.testing.assert_allclose(one_group([1, 0, 0, 0], deviation="population"),
-                               [1.732047, -0.577349, -0.577349, -0.577349], atol=1e-6)
+    np.testing.assert_allclose(
+        one_group([1, 0, 0, 0], deviation="population"), [1.732047, -0.577349, -0.577349, -0.577349], atol=1e-6
+    )
     np.testing.assert_allclose(one_group([1, 0, 0, 0], normalise="mean"), [0.75, -0.25, -0.25, -0.25])
 
 
@@ -56,13 +57,29 @@ def test_advantage_lies_on_the_sampled_tokens_of_its_turn_and_nowhere_else() -> 
 
 
 def test_counts_name_the_groups_without_signal() -> None:
-    made = batch([episode("won", 0, 1.0), episode("won", 1, 1.0), episode("lost", 0, 0.0), episode("lost", 1, 0.0),
-                  episode("format", 0, 0.0, [False, True]), episode("format", 1, 0.0),
-                  episode("alone", 0, 1.0), episode("alone", 1, 0.0, fault=True),
-                  episode("mixed", 0, 1.0), episode("mixed", 1, 0.0)])
+    made = batch(
+        [
+            episode("won", 0, 1.0),
+            episode("won", 1, 1.0),
+            episode("lost", 0, 0.0),
+            episode("lost", 1, 0.0),
+            episode("format", 0, 0.0, [False, True]),
+            episode("format", 1, 0.0),
+            episode("alone", 0, 1.0),
+            episode("alone", 1, 0.0, fault=True),
+            episode("mixed", 0, 1.0),
+            episode("mixed", 1, 0.0),
+        ]
+    )
     _, counts = make_algorithm(GrpoSettings()).streams(made)
-    assert counts == {"groups": 5, "groups_single": 1, "groups_tied": 3, "groups_all_won": 1, "groups_none_won": 2,
-                      "groups_penalty_only": 1}
+    assert counts == {
+        "groups": 5,
+        "groups_single": 1,
+        "groups_tied": 3,
+        "groups_all_won": 1,
+        "groups_none_won": 2,
+        "groups_penalty_only": 1,
+    }
 
 
 def test_without_a_penalty_invalid_actions_leave_a_tied_group_tied() -> None:
@@ -75,8 +92,9 @@ def test_statistics_over_trajectories_do_not_weigh_long_episodes_more() -> None:
     """A win of one turn against a loss of three: over turns the mean is 2.5, over trajectories 5."""
     ids, rewards = ["w", "l", "l", "l"], [10.0, 0.0, 0.0, 0.0]
     over_turns = group_advantages(["g"] * 4, ids, rewards, AdvantageSettings(normalise="mean"))
-    over_episodes = group_advantages(["g"] * 4, ids, rewards,
-                                     AdvantageSettings(normalise="mean", statistics="trajectories"))
+    over_episodes = group_advantages(
+        ["g"] * 4, ids, rewards, AdvantageSettings(normalise="mean", statistics="trajectories")
+    )
     np.testing.assert_allclose(over_turns, [7.5, -2.5, -2.5, -2.5])
     np.testing.assert_allclose(over_episodes, [5.0, -5.0, -5.0, -5.0])
 
@@ -87,15 +105,19 @@ def test_penalty_over_a_tied_trajectory_statistic_does_not_explode() -> None:
     assert (group_advantages(["g"] * 4, ["a", "a", "b", "b"], [0.0, -0.1, 0.0, 0.0], how) == 0.0).all()
 
 
-TURNS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.sampled_from([0.0, -0.1, 1.0, 9.9, 10.0])),
-                 min_size=1, max_size=24)
+TURNS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 3), st.sampled_from([0.0, -0.1, 1.0, 9.9, 10.0])),
+    min_size=1,
+    max_size=24,
+)
 
 
 @given(turns=TURNS, shuffle=st.randoms(use_true_random=False))
 def test_order_of_turns_and_groups_changes_no_bit(turns: list[tuple[int, int, float]], shuffle: object) -> None:
     def advantages(listed: list[tuple[int, int, float]]) -> dict[int, float]:
-        values = group_advantages([g for g, _, _ in listed], [(g, m) for g, m, _ in listed],
-                                  [r for _, _, r in listed], DEFAULT)
+        values = group_advantages(
+            [g for g, _, _ in listed], [(g, m) for g, m, _ in listed], [r for _, _, r in listed], DEFAULT
+        )
         return {position[id(t)]: v for t, v in zip(listed, values, strict=True)}
 
     turns = [(g, m, r) for g, m, r in turns]
@@ -116,8 +138,11 @@ def test_group_mean_is_zero_and_a_group_never_sees_another(turns: list[tuple[int
         np.testing.assert_array_equal(values[groups == g], alone)
 
 
-EPISODES = st.lists(st.tuples(st.integers(0, 1), st.sampled_from([0.0, 10.0]),
-                              st.lists(st.booleans(), min_size=1, max_size=4)), min_size=1, max_size=8)
+EPISODES = st.lists(
+    st.tuples(st.integers(0, 1), st.sampled_from([0.0, 10.0]), st.lists(st.booleans(), min_size=1, max_size=4)),
+    min_size=1,
+    max_size=8,
+)
 
 
 @given(spec=EPISODES)
@@ -127,8 +152,11 @@ def test_merged_and_split_rows_give_every_token_the_same_advantage(spec: list[tu
     def per_token(merged: bool) -> list[np.ndarray]:
         made = batch(episodes, merged=merged)
         streams, _ = make_algorithm(GrpoSettings()).streams(made)
-        return [s.advantage_T[sample.turn_T == k] for s, sample in zip(streams, made.samples, strict=True)
-                for k in sample.turns]
+        return [
+            s.advantage_T[sample.turn_T == k]
+            for s, sample in zip(streams, made.samples, strict=True)
+            for k in sample.turns
+        ]
 
     for a, b in zip(per_token(True), per_token(False), strict=True):
         np.testing.assert_array_equal(a, b)

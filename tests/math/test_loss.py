@@ -30,8 +30,10 @@ MODES = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-to
 TERMS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Term]] = {  #: (logp, other, advantage, weight)
     "policy": policy_loss,
     "opd": lambda logp, other, _, weight: opd_loss(logp, other, weight, GATE),
-    **{kind: lambda logp, other, _, weight, kind=kind: kl_loss(logp, other, weight, kind=kind)
-       for kind in ("low_var_kl", "kl", "abs", "mse")},
+    **{
+        kind: lambda logp, other, _, weight, kind=kind: kl_loss(logp, other, weight, kind=kind)
+        for kind in ("low_var_kl", "kl", "abs", "mse")
+    },
 }
 
 
@@ -101,8 +103,12 @@ def test_shapes_are_never_broadcast() -> None:
 def test_aggregations_by_hand() -> None:
     mask = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
     value = torch.tensor([[1.0, 2.0, 3.0, 9.0], [10.0, 9.0, 9.0, 9.0], [9.0, 9.0, 9.0, 9.0]])
-    expected = {"token-mean": 16 / 4, "seq-mean-token-sum": 16 / 3, "seq-mean-token-mean": (2 + 10) / 2,
-                "seq-mean-token-sum-norm": 16 / 4}
+    expected = {
+        "token-mean": 16 / 4,
+        "seq-mean-token-sum": 16 / 3,
+        "seq-mean-token-mean": (2 + 10) / 2,
+        "seq-mean-token-sum-norm": 16 / 4,
+    }
     for mode, mean in expected.items():
         assert weighted_sum(value, aggregation_weights(mask, mode)) == pytest.approx(mean)
 
@@ -118,21 +124,26 @@ def test_unknown_names_are_refused() -> None:
         policy_loss(torch.zeros(1), torch.zeros(1), torch.zeros(1), torch.ones(1), dual_clip=1.0)
 
 
-@given(seed=st.integers(0, 10_000), cut=st.integers(1, 6), mode=st.sampled_from(MODES),
-       name=st.sampled_from(list(TERMS)))
+@given(
+    seed=st.integers(0, 10_000), cut=st.integers(1, 6), mode=st.sampled_from(MODES), name=st.sampled_from(list(TERMS))
+)
 def test_micro_batches_add_up_to_the_step(seed: int, cut: int, mode: str, name: str) -> None:
     *inputs, mask = step(seed)
     weight = aggregation_weights(mask, mode)
     loss, grad, term = run(name, *inputs, weight)
-    parts = [run(name, *(x[i:i + cut] for x in inputs), weight[i:i + cut]) for i in range(0, len(mask), cut)]
+    parts = [run(name, *(x[i : i + cut] for x in inputs), weight[i : i + cut]) for i in range(0, len(mask), cut)]
     torch.testing.assert_close(sum(p[0] for p in parts), loss)
     torch.testing.assert_close(torch.cat([p[1] for p in parts]), grad)
     for key, value in term.metrics.items():
         torch.testing.assert_close(sum(p[2].metrics[key] for p in parts), value)
 
 
-@given(seed=st.integers(0, 10_000), mode=st.sampled_from(MODES), name=st.sampled_from(list(TERMS)),
-       order=st.permutations(range(6)))
+@given(
+    seed=st.integers(0, 10_000),
+    mode=st.sampled_from(MODES),
+    name=st.sampled_from(list(TERMS)),
+    order=st.permutations(range(6)),
+)
 def test_order_of_rows_does_not_matter(seed: int, mode: str, name: str, order: list[int]) -> None:
     *inputs, mask = step(seed)
     loss, grad, _ = run(name, *inputs, aggregation_weights(mask, mode))
@@ -291,6 +302,6 @@ def test_counting_model_reveals_a_shift_by_one(prompt: list[int]) -> None:
     logits = torch.full((len(ids), 100), math.log(0.1 / 99))
     logits[torch.arange(len(ids)), ids + 1] = math.log(0.9)
     n = len(prompt)
-    aligned = selected_logprobs(logits[n - 1:-1], ids[n:])
+    aligned = selected_logprobs(logits[n - 1 : -1], ids[n:])
     torch.testing.assert_close(aligned, torch.full((2,), -0.10536), atol=1e-5, rtol=0)
     assert (selected_logprobs(logits[n:], ids[n:]) < -6.8).all()

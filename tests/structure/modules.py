@@ -50,7 +50,7 @@ def cycle(edges: dict[str, set[str]]) -> list[str]:
 
     def visit(node: str, path: list[str]) -> list[str]:
         if node in path:
-            return [*path[path.index(node):], node]
+            return [*path[path.index(node) :], node]
         if node in done:
             return []
         for after in sorted(edges[node]):

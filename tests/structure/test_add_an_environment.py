@@ -23,8 +23,9 @@ def counter() -> Environment:
     return make_environment("counter_env:Counter")
 
 
-def play(environment: Environment, renderer: Renderer, reply: Callable[[str], str],
-         settings: RolloutSettings = BYTES) -> dict[str, Trajectory]:
+def play(
+    environment: Environment, renderer: Renderer, reply: Callable[[str], str], settings: RolloutSettings = BYTES
+) -> dict[str, Trajectory]:
     """One episode of every training task, by goal sentence."""
     engine, tasks = ScriptedEngine(renderer, reply), environment.tasks("train")
     groups = collect_groups(engine, environment, renderer, settings, tasks, attempts=1, seed=0)
@@ -42,10 +43,18 @@ def test_a_careful_policy_wins_every_task(counter: Environment, renderer: Render
     played = play(counter, renderer, careful, BYTES.model_copy(update={"layout": layout}))
     assert {t.stop for t in played.values()} == {StopReason.WON}
     assert {goal: (len(t.turns_K), t.reward) for goal, t in played.items()} == {
-        "count to 3": (2, 1.0), "count to 4": (2, 1.0), "count to 5": (3, 1.0), "count to 6": (3, 1.0),
-        "count to 7": (4, 1.0), "count to 8": (4, 1.0)}
+        "count to 3": (2, 1.0),
+        "count to 4": (2, 1.0),
+        "count to 5": (3, 1.0),
+        "count to 6": (3, 1.0),
+        "count to 7": (4, 1.0),
+        "count to 8": (4, 1.0),
+    }
     assert [turn.observation for turn in played["count to 5"].turns_K] == [
-        "The count is 2.", "The count is 4.", "The count is 5."]
+        "The count is 2.",
+        "The count is 4.",
+        "The count is 5.",
+    ]
 
 
 def test_always_two_loses_exactly_the_odd_goals(counter: Environment, renderer: Renderer) -> None:

@@ -13,18 +13,52 @@ from seedbed.types import UserError
 
 #: The paper's ALFWorld run, written down a second time from the paper's tables and the official launcher.
 VETTED = {
-    "rollout.layout": "windowed", "rollout.history": 5, "rollout.max_turns": 30, "rollout.max_new_tokens": 512,
-    "rollout.max_prompt_tokens": 2048, "rollout.temperature": 1.0, "rollout.think": True,
-    "analyzer.max_new_tokens": 4096, "analyzer.max_prompt_tokens": 16384, "analyzer.temperature": 0.0,
-    "algo.name": "seed", "algo.coefficient": 0.01, "algo.sharpness": 5.0, "algo.statistics": "rows",
-    "algo.deviation": "sample", "algo.normalise": "mean_std", "algo.epsilon": 1e-6, "algo.invalid_penalty": 0.1,
-    "collect.tasks": 180, "collect.attempts": 8, "collect.temperature": 0.4,
-    "sft.epochs": 3, "sft.batch_rows": 8, "sft.lr": 5e-6, "sft.warmup": 0.1, "sft.max_tokens": 8192,
-    "sft.weight_decay": 0.01, "sft.validation": 0.1, "sft.rehearsal": 0.0,
-    "train.updates": 150, "train.tasks": 16, "train.attempts": 8, "train.lr": 1e-6, "train.warmup": 0,
-    "train.weight_decay": 0.01, "train.grad_clip": 1.0, "train.minibatch_rows": 256, "train.aggregation": "token-mean",
-    "train.clip": 0.2, "train.dual_clip": 3.0, "train.kl_coefficient": 0.01, "train.entropy_coefficient": 0.001,
-    "train.rehearsal_rows": 0, "train.checkpoint_every": 10, "eval.every": 5, "eval.temperature": 0.4,
+    "rollout.layout": "windowed",
+    "rollout.history": 5,
+    "rollout.max_turns": 30,
+    "rollout.max_new_tokens": 512,
+    "rollout.max_prompt_tokens": 2048,
+    "rollout.temperature": 1.0,
+    "rollout.think": True,
+    "analyzer.max_new_tokens": 4096,
+    "analyzer.max_prompt_tokens": 16384,
+    "analyzer.temperature": 0.0,
+    "algo.name": "seed",
+    "algo.coefficient": 0.01,
+    "algo.sharpness": 5.0,
+    "algo.statistics": "rows",
+    "algo.deviation": "sample",
+    "algo.normalise": "mean_std",
+    "algo.epsilon": 1e-6,
+    "algo.invalid_penalty": 0.1,
+    "collect.tasks": 180,
+    "collect.attempts": 8,
+    "collect.temperature": 0.4,
+    "sft.epochs": 3,
+    "sft.batch_rows": 8,
+    "sft.lr": 5e-6,
+    "sft.warmup": 0.1,
+    "sft.max_tokens": 8192,
+    "sft.weight_decay": 0.01,
+    "sft.validation": 0.1,
+    "sft.rehearsal": 0.0,
+    "train.updates": 150,
+    "train.tasks": 16,
+    "train.attempts": 8,
+    "train.lr": 1e-6,
+    "train.warmup": 0,
+    "train.weight_decay": 0.01,
+    "train.grad_clip": 1.0,
+    "train.minibatch_rows": 256,
+    "train.aggregation": "token-mean",
+    "train.clip": 0.2,
+    "train.dual_clip": 3.0,
+    "train.kl_coefficient": 0.01,
+    "train.entropy_coefficient": 0.001,
+    "train.rehearsal_rows": 0,
+    "train.checkpoint_every": 10,
+    "eval.every": 5,
+    "eval.temperature": 0.4,
 }
 
 
@@ -42,30 +76,36 @@ def test_defaults_are_the_papers_run() -> None:
     assert {key: defaults[key] for key in VETTED} == VETTED
 
 
-@pytest.mark.parametrize(("written", "meant"), [
-    ("algo.kl_los_coef=0.1", ""),  # nothing near in algo: it lists what there is
-    ("algo.sharpnes=5", "algo.sharpness"),
-    ("train.updates_=3", "train.updates"),
-    ("train.kl_coeficient=0", "train.kl_coefficient"),
-    ("trian.updates=3", "train"),
-    ("rollout.max_turn=3", "rollout.max_turns"),
-])
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("algo.kl_los_coef=0.1", ""),  # nothing near in algo: it lists what there is
+        ("algo.sharpnes=5", "algo.sharpness"),
+        ("train.updates_=3", "train.updates"),
+        ("train.kl_coeficient=0", "train.kl_coefficient"),
+        ("trian.updates=3", "train"),
+        ("rollout.max_turn=3", "rollout.max_turns"),
+    ],
+)
 def test_an_unknown_setting_is_named_with_its_nearest_neighbour(written: str, meant: str) -> None:
     message = mistake(written)
     assert repr(written.split("=")[0]) in message or repr(written.split(".")[0]) in message
     assert f"did you mean {meant!r}" in message if meant else "did you mean" in message or "known: algo." in message
 
 
-@pytest.mark.parametrize(("override", "named"), [
-    ("train.updates=many", "'train.updates'"),
-    ("train.updates=0", "'train.updates'"),
-    ("train.lr=-1", "'train.lr'"),
-    ("rollout.layout=chat", "'rollout.layout'"),
-    ("model.dtype=float8", "'model.dtype'"),
-    ("algo.sharpness=hot", "'algo.sharpness'"),
-    ("train=5", "'train'"),
-    ("algo=sed", "'sed'"),
-])
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        ("train.updates=many", "'train.updates'"),
+        ("train.updates=0", "'train.updates'"),
+        ("train.lr=-1", "'train.lr'"),
+        ("rollout.layout=chat", "'rollout.layout'"),
+        ("model.dtype=float8", "'model.dtype'"),
+        ("algo.sharpness=hot", "'algo.sharpness'"),
+        ("train=5", "'train'"),
+        ("algo=sed", "'sed'"),
+    ],
+)
 def test_a_wrong_value_is_one_sentence_with_setting_and_value(override: str, named: str) -> None:
     message = mistake(override)
     assert named in message and override.split("=")[1] in message

@@ -34,8 +34,11 @@ def test_defaults_are_what_paper_or_launcher_state() -> None:
 
 
 def test_every_disagreement_of_paper_and_launcher_is_explained() -> None:
-    disagree = {key for key, v in paper_values().items()
-                if not v.kind and v.paper is not None and v.launcher is not None and v.paper != v.launcher}
+    disagree = {
+        key
+        for key, v in paper_values().items()
+        if not v.kind and v.paper is not None and v.launcher is not None and v.paper != v.launcher
+    }
     assert disagree == {"algo.statistics", "algo.deviation", "train.updates", "env.panel"}
     assert all(paper_values()[key].note for key in disagree)
     assert {row.key for row in compare(Config()) if row.state == "launcher"} == {"algo.statistics", "algo.deviation"}
@@ -47,12 +50,15 @@ def test_the_launchers_update_count_is_a_difference_with_both_values() -> None:
     assert cells(config, "train.updates")[1:5] == ["150", "160", "160", "**differs**"]
 
 
-@pytest.mark.parametrize(("override", "line"), [
-    ("sft.rehearsal=1", "sft.rehearsal: 1 (default 0)"),
-    ("rollout.think=false", "rollout.think: false (launcher true)"),
-    ("algo=grpo", "algo.name: grpo (paper seed, launcher seed)"),
-    ("train.lr=3e-4", "train.lr: 0.0003 (paper 1e-06, launcher 1e-06)"),
-])
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("sft.rehearsal=1", "sft.rehearsal: 1 (default 0)"),
+        ("rollout.think=false", "rollout.think: false (launcher true)"),
+        ("algo=grpo", "algo.name: grpo (paper seed, launcher seed)"),
+        ("train.lr=3e-4", "train.lr: 0.0003 (paper 1e-06, launcher 1e-06)"),
+    ],
+)
 def test_a_difference_is_one_line(override: str, line: str) -> None:
     assert diff_lines(load_config(None, [override])) == [line]
 

@@ -14,8 +14,17 @@ from modules import PACKAGE, ROOT, cycle, imports, sources, tree
 
 from seedbed.config import Config, flat
 
-READING_PATH = ("types.py", "envs/base.py", "rollout.py", "skills/analyze.py", "samples.py", "scoring.py",
-                "algo/seed.py", "loss.py", "train/rl.py")
+READING_PATH = (
+    "types.py",
+    "envs/base.py",
+    "rollout.py",
+    "skills/analyze.py",
+    "samples.py",
+    "scoring.py",
+    "algo/seed.py",
+    "loss.py",
+    "train/rl.py",
+)
 FOLDERS = ("src", "scripts", "docs", "tests", "requirements", ".ci")
 READABLE = {".py", ".md", ".yaml", ".toml", ".txt", ".j2", ".html", ".css", ".js", ""}
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
@@ -67,8 +76,11 @@ def test_the_cycle_finder_finds_a_cycle() -> None:
 
 def outside(module: str, allowed: set[str]) -> set[str]:
     """Imports of a module beyond the standard library and the modules ``allowed`` with all below them."""
-    return {name for name in imports(module, deferred=True)
-            if not any(f"{name}.".startswith(f"{known}.") for known in sys.stdlib_module_names | allowed)}
+    return {
+        name
+        for name in imports(module, deferred=True)
+        if not any(f"{name}.".startswith(f"{known}.") for known in sys.stdlib_module_names | allowed)
+    }
 
 
 def test_imports_point_one_way() -> None:
@@ -106,8 +118,12 @@ def test_a_module_says_what_it_answers(module: str) -> None:
 
 def test_no_path_of_one_machine() -> None:
     place = re.compile(r"(?<![\w./~$}-])/(work|root|home|farm|Users|mnt|opt)/\w")
-    found = {f"{path.relative_to(ROOT)}:{n}" for path in texts()
-             for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if place.search(line)}
+    found = {
+        f"{path.relative_to(ROOT)}:{n}"
+        for path in texts()
+        for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if place.search(line)
+    }
     assert found == set()
 
 

@@ -71,8 +71,13 @@ def advantage_streams(batch: Batch, how: AdvantageSettings) -> tuple[list[Stream
     ``groups_penalty_only``, where invalid actions are the only difference (mean_std blows that up to full size).
     ``groups_single``: fewer than two survivors.
     """
-    turns = [(t, k) for group in batch.groups_P for t in group.survivors_G
-             for k, turn in enumerate(t.turns_K) if len(turn.response_ids_T)]
+    turns = [
+        (t, k)
+        for group in batch.groups_P
+        for t in group.survivors_G
+        for k, turn in enumerate(t.turns_K)
+        if len(turn.response_ids_T)
+    ]
     rewards = [t.reward - how.invalid_penalty * (not t.turns_K[k].action.valid) for t, k in turns]
     values = group_advantages([t.task.id for t, _ in turns], [t.id for t, _ in turns], rewards, how)
     advantage_of = {(t.id, k): value for (t, k), value in zip(turns, values, strict=True)}
@@ -82,8 +87,9 @@ def advantage_streams(batch: Batch, how: AdvantageSettings) -> tuple[list[Stream
         for k in sample.turns:
             advantage_T[sample.sampled_T & (sample.turn_T == k)] = advantage_of.get((sample.trajectory.id, k), 0.0)
         streams.append(Streams(advantage_T))
-    counts = dict.fromkeys(("groups", "groups_single", "groups_tied", "groups_all_won", "groups_none_won",
-                            "groups_penalty_only"), 0)
+    counts = dict.fromkeys(
+        ("groups", "groups_single", "groups_tied", "groups_all_won", "groups_none_won", "groups_penalty_only"), 0
+    )
     for group in batch.groups_P:
         returns = [t.reward for t in group.survivors_G]
         single = len(returns) < 2
@@ -95,5 +101,6 @@ def advantage_streams(batch: Batch, how: AdvantageSettings) -> tuple[list[Stream
         counts["groups_all_won"] += tied and wins == len(returns)
         counts["groups_none_won"] += tied and wins == 0
         counts["groups_penalty_only"] += tied and any(
-            advantage_of.get((t.id, k)) for t in group.survivors_G for k in range(len(t.turns_K)))
+            advantage_of.get((t.id, k)) for t in group.survivors_G for k in range(len(t.turns_K))
+        )
     return streams, counts

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from seedbed.config import load_config, presets, to_yaml
 from seedbed.commands.options import ConfigOption, Overrides
+from seedbed.config import load_config, presets, to_yaml
 from seedbed.repro.paper_diff import paper_diff
 
-app = typer.Typer(no_args_is_help=True, help="Show the resolved configuration, the presets, the difference from the paper.")
+app = typer.Typer(
+    no_args_is_help=True, help="Show the resolved configuration, the presets, the difference from the paper."
+)
 
 
 @app.command()

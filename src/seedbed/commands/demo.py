@@ -1,4 +1,4 @@
-"""``seedbed demo``: the whole method on two CPU cores, from a base policy that fumbles to two trained arms and a report.
+"""``seedbed demo``: the whole method on two CPU cores, from a fumbling base policy to two trained arms and a report.
 
     base -> collect -> annotate (rules) -> SFT -> GRPO arm and SEED arm from the same start -> evaluation -> report.html
 
@@ -24,25 +24,37 @@ from seedbed.config import Config, load_config
 from seedbed.types import UserError
 
 _out = Console(highlight=False)
-_TEMPERATURES = (1.0, 0.4)
+_TEMPERATURES = {1.0: 2, 0.4: 1}  #: episodes a task; the main one twice, since a single pass is noisy
+_ANALYSED = 60  #: tasks on which the parse rate is measured
 STAGES = {"base": "base policy", "sft": "after Stage 1", "grpo": "GRPO", "seed": "SEED"}
 
 
-def demo(out: Annotated[Path, typer.Option(help="new directory for everything the demo makes")] = Path("runs/demo"),
-         overrides: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="settings for all stages, e.g. algo.coefficient=1")] = None,
-         seed: Annotated[int, typer.Option(help="seed of every stage")] = 0) -> None:
+def demo(
+    out: Annotated[Path, typer.Option(help="new directory for everything the demo makes")] = Path("runs/demo"),
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="settings for all stages, e.g. algo.coefficient=1"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="seed of every stage")] = 0,
+) -> None:
     """Run the whole chain on the tiny model: Stage 1, then GRPO and SEED from the same start, then a report.
 
     Example: seedbed demo --out runs/demo
     """
     if (out / "demo.json").exists():
-        raise UserError(f"{out} already holds a demo: choose another --out or remove it (report: {out / 'report.html'})")
+        raise UserError(
+            f"{out} already holds a demo: choose another --out or remove it (report: {out / 'report.html'})"
+        )
     config = load_config("tiny", [*(overrides or []), f"seed={seed}"])
     begin, seconds = time.perf_counter(), {}
     stages: dict[str, dict[str, Any]] = {}
     cores = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 2)
-    _out.print(f"[bold]seedbed demo[/]: {len(STAGES)} policies, panel {config.env.panel}, {cores} process(es), everything in {out}")
+    _out.print(
+        f"[bold]seedbed demo[/]: {len(STAGES)} policies, panel {config.env.panel}, {cores} process(es), "
+        f"everything in {out}"
+    )
     with ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet) as pool:
+
         def spend(name: str, *jobs: Future[Any]) -> list[Any]:
             start = time.perf_counter()
             while not all(job.done() for job in jobs):
@@ -51,12 +63,15 @@ def demo(out: Annotated[Path, typer.Option(help="new directory for everything th
             seconds[name] = time.perf_counter() - start
             return [job.result() for job in jobs]
 
-        base, stage1 = spend("base and Stage 1", pool.submit(measure, "base", "tiny", config, out), pool.submit(run_stage1, config, out))
+        base, stage1 = spend(
+            "base and Stage 1", pool.submit(measure, "base", "tiny", config, out), pool.submit(run_stage1, config, out)
+        )
         stages["base"] = base
         start = stage1["checkpoint"]
         arms = {name: pool.submit(run_arm, name, start, config, out) for name in ("grpo", "seed")}
-        results = spend("arms", *arms.values())
-        stages["sft"] = spend("after Stage 1", pool.submit(measure, "sft", start, config, out))[0]
+        *results, stages["sft"] = spend(
+            "arms", *arms.values(), pool.submit(measure, "sft", start, config, out)
+        )  # fills the first free process
         stages |= dict(zip(arms, results, strict=True))
     seconds["total"] = time.perf_counter() - begin
     _finish(out, stages, seconds)
@@ -69,12 +84,23 @@ def run_stage1(config: Config, out: Path) -> dict[str, Any]:
     from seedbed.train.state import latest_checkpoint  # noqa: PLC0415
 
     collected = Run.create(out / "collect", config, "collect")
-    collect.collect(collected, config, _every(120, lambda done, total, success: _say("collect", f"{done}/{total} episodes, success {success:.0%}")))
+    collect.collect(
+        collected,
+        config,
+        _every(120, lambda done, total, success: _say("collect", f"{done}/{total} episodes, success {success:.0%}")),
+    )
     annotate.annotate(collected, config, "rules")
     _say("annotate", f"skills written by rules in {collected.skills}")
     run = Run.create(out / "sft", config, "sft", collect_dir=str(collected.path))
-    sft.fine_tune(run, config, collected, report=lambda row: _say("sft", f"epoch {row['update']}/{config.sft.epochs}, loss {row['loss']:.3f}, "
-                                                                         f"held-out {row['validation_loss']:.3f}"))
+    sft.fine_tune(
+        run,
+        config,
+        collected,
+        report=lambda row: _say(
+            "sft",
+            f"epoch {row['update']}/{config.sft.epochs}, loss {row['loss']:.3f}, held-out {row['validation_loss']:.3f}",
+        ),
+    )
     return {"checkpoint": str(latest_checkpoint(run.checkpoints))}
 
 
@@ -87,7 +113,9 @@ def run_arm(name: str, start: str, config: Config, out: Path) -> dict[str, Any]:
     from seedbed.train.state import latest_checkpoint  # noqa: PLC0415
 
     data = config.model_dump()
-    data["algo"] = {k: v for k, v in data["algo"].items() if name == "seed" or k not in ("coefficient", "sharpness")} | {"name": name}
+    data["algo"] = {
+        k: v for k, v in data["algo"].items() if name == "seed" or k not in ("coefficient", "sharpness")
+    } | {"name": name}
     data["model"]["path"] = start
     data["train"]["rehearsal_data"] = str(out / "sft") if config.train.rehearsal_rows else ""
     arm = build(data, "the demo")
@@ -108,15 +136,30 @@ def measure(name: str, model: str, config: Config, out: Path) -> dict[str, Any]:
     engine, renderer = load_engine(config.model.model_copy(update={"path": model}))
     environment, panel = make_environment(config.env.name, **config.env.options), load_panel(config.env.panel)
     paths = []
-    for temperature in _TEMPERATURES:
-        result = evaluate(engine, environment, renderer, config.rollout, panel, attempts=config.eval.attempts, temperature=temperature, seed=config.seed)
+    for temperature, attempts in _TEMPERATURES.items():
+        result = evaluate(
+            engine,
+            environment,
+            renderer,
+            config.rollout,
+            panel,
+            attempts=attempts,
+            temperature=temperature,
+            seed=config.seed,
+        )
         engine.release()
         paths.append(f"eval/{name}_t{temperature:g}.json")
         text = json.dumps({"label": STAGES[name], **result}, indent=1) + "\n"
         replace_file(out / paths[-1], lambda p, text=text: p.write_text(text, "utf-8"))
-    both = sft.measure(engine, renderer, config)
+    both = sft.measure(engine, renderer, config, tasks=_ANALYSED)
     _say(name, f"measured: analyzer parse rate {both['parse_rate']:.0%}")
-    return {"name": name, "label": STAGES[name], "evals": paths, "parse_rate": both["parse_rate"], "run": "sft" if name == "sft" else None}
+    return {
+        "name": name,
+        "label": STAGES[name],
+        "evals": paths,
+        "parse_rate": both["parse_rate"],
+        "run": "sft" if name == "sft" else None,
+    }
 
 
 def _finish(out: Path, stages: dict[str, dict[str, Any]], seconds: dict[str, float]) -> None:
@@ -127,20 +170,36 @@ def _finish(out: Path, stages: dict[str, dict[str, Any]], seconds: dict[str, flo
     evals = {s["name"]: [json.loads((out / path).read_text("utf-8")) for path in s["evals"]] for s in ordered}
     entropy = {name: evals[name][0]["summary"]["entropy"] for name in STAGES}
     sentences = verdict(evals["grpo"], evals["seed"], entropy)
-    gaps = [{"temperature": r["temperature"], "value": d.value, "low": d.low, "high": d.high} for r, d in differences(evals["grpo"], evals["seed"])]
+    gaps = [
+        {"temperature": r["temperature"], "value": d.value, "low": d.low, "high": d.high}
+        for r, d in differences(evals["grpo"], evals["seed"])
+    ]
     record = {"stages": ordered, "difference": gaps, "sentences": sentences, "seconds": seconds}
     (out / "demo.json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-    table = Table(title=f"success on panel {evals['base'][0]['panel']} ({evals['base'][0]['summary']['n_tasks']} held-out tasks), 95 % intervals")
+    table = Table(
+        title=f"success on panel {evals['base'][0]['panel']} "
+        f"({evals['base'][0]['summary']['n_tasks']} held-out tasks), 95 % intervals"
+    )
     for column in ("policy", "T=1", "T=0.4", "macro T=1", "entropy T=1", "valid", "analyzer parses"):
         table.add_column(column, justify="left" if column == "policy" else "right")
     for stage in ordered:
         hot, cold = (e["summary"] for e in evals[stage["name"]])
-        table.add_row(stage["label"], _rate(hot["micro"]), _rate(cold["micro"]), f"{hot['macro']['value']:.1%}", f"{hot['entropy']:.3f}",
-                      f"{hot['valid_action_rate']:.0%}", f"{stage['parse_rate']:.0%}")
+        table.add_row(
+            stage["label"],
+            _rate(hot["micro"]),
+            _rate(cold["micro"]),
+            f"{hot['macro']['value']:.1%}",
+            f"{hot['entropy']:.3f}",
+            f"{hot['valid_action_rate']:.0%}",
+            f"{stage['parse_rate']:.0%}",
+        )
     _out.print(table)
     for sentence in sentences:
         _out.print(f"- {sentence}")
-    _out.print(f"report: {write_report(out)}   look closer: seedbed shift {out / 'seed'} | seedbed trace {out / 'sft'} 0   ({seconds['total']:.0f} s)")
+    _out.print(
+        f"report: {write_report(out)}   "
+        f"look closer: seedbed shift {out / 'seed'} | seedbed trace {out / 'sft'} 0   ({seconds['total']:.0f} s)"
+    )
 
 
 def _rate(estimate: dict[str, float]) -> str:

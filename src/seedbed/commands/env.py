@@ -115,8 +115,10 @@ def replay(
         raise UserError(f"split {split!r} of {env!r} has no games to replay")
     for name in lost:
         typer.echo(f"not won: {name}")
-    typer.echo(f"load {loading:.1f} s CPU ({1000 * loading / played:.2f} ms a game), {steps} steps in "
-               f"{stepping:.2f} s CPU ({steps / stepping:,.0f} steps/s), {time.perf_counter() - began:.1f} s in all")
+    typer.echo(
+        f"load {loading:.1f} s CPU ({1000 * loading / played:.2f} ms a game), {steps} steps in "
+        f"{stepping:.2f} s CPU ({steps / stepping:,.0f} steps/s), {time.perf_counter() - began:.1f} s in all"
+    )
     typer.echo(f"won {played - len(lost)} / {played}")
     if lost:
         raise typer.Exit(1)

@@ -23,11 +23,16 @@ _out = Console(highlight=False)
 Checkpoint = Annotated[str, typer.Argument(help="a checkpoint of a run, a Hugging Face folder, or 'tiny'")]
 
 
-def eval_(checkpoint: Checkpoint, overrides: Overrides = None, config: ConfigOption = None,
-          panel: Annotated[str | None, typer.Option(help="named list of task ids; default env.panel")] = None,
-          temperature: Annotated[float | None, typer.Option(help="0 is greedy; default eval.temperature")] = None,
-          attempts: Annotated[int | None, typer.Option(help="episodes a task; default eval.attempts")] = None,
-          out: Annotated[Path | None, typer.Option(help="write the whole result as JSON")] = None, threads: Threads = 1) -> None:
+def eval_(
+    checkpoint: Checkpoint,
+    overrides: Overrides = None,
+    config: ConfigOption = None,
+    panel: Annotated[str | None, typer.Option(help="named list of task ids; default env.panel")] = None,
+    temperature: Annotated[float | None, typer.Option(help="0 is greedy; default eval.temperature")] = None,
+    attempts: Annotated[int | None, typer.Option(help="episodes a task; default eval.attempts")] = None,
+    out: Annotated[Path | None, typer.Option(help="write the whole result as JSON")] = None,
+    threads: Threads = 1,
+) -> None:
     """Play a fixed panel of held-out tasks and report success with intervals.
 
     Example: seedbed eval runs/seed/checkpoints/u0010 -c tiny --panel household-120 --temperature 0.4 --out eval.json
@@ -36,15 +41,23 @@ def eval_(checkpoint: Checkpoint, overrides: Overrides = None, config: ConfigOpt
     chosen = load_panel(panel or settings.env.panel)
     environment = make_environment(settings.env.name, **settings.env.options)
     engine, renderer = load_engine(settings.model)
-    result = evaluate(engine, environment, renderer, settings.rollout, chosen, attempts=attempts or settings.eval.attempts,
-                      temperature=settings.eval.temperature if temperature is None else temperature, seed=settings.seed)
+    result = evaluate(
+        engine,
+        environment,
+        renderer,
+        settings.rollout,
+        chosen,
+        attempts=attempts or settings.eval.attempts,
+        temperature=settings.eval.temperature if temperature is None else temperature,
+        seed=settings.seed,
+    )
     _out.print(table(result))
     if out:
         replace_file(out, lambda p: p.write_text(json.dumps(result, indent=1) + "\n", "utf-8"))
 
 
 def export(checkpoint: Checkpoint, folder: Annotated[Path, typer.Argument(help="new folder")]) -> None:
-    """Write a plain Hugging Face folder that transformers loads without seedbed: the policy, nothing of skills or analyzer.
+    """Write a plain Hugging Face folder that transformers loads without seedbed: the policy, no skills, no analyzer.
 
     Example: seedbed export runs/seed/checkpoints/u0010 my-policy
     """
@@ -57,7 +70,10 @@ def export(checkpoint: Checkpoint, folder: Annotated[Path, typer.Argument(help="
 def table(result: dict) -> Table:
     """Success by kind and overall, with intervals."""
     summary = result["summary"]
-    out = Table(title=f"panel {result['panel']} ({summary['n_tasks']} tasks x {result['attempts']}, T={result['temperature']}, seed {result['seed']})")
+    out = Table(
+        title=f"panel {result['panel']} ({summary['n_tasks']} tasks x {result['attempts']}, "
+        f"T={result['temperature']}, seed {result['seed']})"
+    )
     for name in ("kind", "won", "success", "95 % interval"):
         out.add_column(name, justify="left" if name == "kind" else "right")
     for kind, v in summary["by_kind"].items():
@@ -65,5 +81,8 @@ def table(result: dict) -> Table:
     for kind in ("micro", "macro"):
         v = summary[kind]
         out.add_row(f"[bold]{kind}[/]", "", f"[bold]{v['value']:.1%}[/]", f"{v['low']:.1%} .. {v['high']:.1%}")
-    out.caption = f"mean length {summary['mean_turns']:.1f} turns, valid actions {summary['valid_action_rate']:.1%}, faults {summary['faults']}"
+    out.caption = (
+        f"mean length {summary['mean_turns']:.1f} turns, valid actions {summary['valid_action_rate']:.1%}, "
+        f"faults {summary['faults']}"
+    )
     return out

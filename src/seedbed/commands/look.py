@@ -12,7 +12,9 @@ from rich.console import Console
 def shift(
     run: Annotated[Path, typer.Argument(help="Directory of a train run.")],
     update: Annotated[int | None, typer.Option(help="Update to look at; without it the last with scores.")] = None,
-    trajectory: Annotated[str | None, typer.Option(help="Episode id; without it the one the skill changes most.")] = None,
+    trajectory: Annotated[
+        str | None, typer.Option(help="Episode id; without it the one the skill changes most.")
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many of the most changed tokens to list.")] = 15,
 ) -> None:
     """Show the same sampled tokens with and without the hindsight skill in the prompt."""

@@ -14,7 +14,13 @@ from seedbed.train.rl import Trainer
 _out = Console(highlight=False)
 
 
-def train(overrides: Overrides = None, config: ConfigOption = None, out: Out = None, resume: Resume = None, threads: Threads = 1) -> None:
+def train(
+    overrides: Overrides = None,
+    config: ConfigOption = None,
+    out: Out = None,
+    resume: Resume = None,
+    threads: Threads = 1,
+) -> None:
     """Train with GRPO or SEED. Ctrl-C saves and stops; go on with --resume.
 
     Examples:
@@ -31,23 +37,38 @@ def train(overrides: Overrides = None, config: ConfigOption = None, out: Out = N
         trainer.resume()
     else:
         different = diff_lines(settings)
-        _out.print(f"{len(different)} settings differ from the paper (all of them in {run.path / 'paper_diff.md'})", style="dim")
+        _out.print(
+            f"{len(different)} settings differ from the paper (all of them in {run.path / 'paper_diff.md'})",
+            style="dim",
+        )
     trainer.train(lambda row: _out.print(line(row, settings.train.updates)))
     _out.print(f"done; look at it with: seedbed report {run.path}")
 
 
 def line(row: dict[str, Any], updates: int) -> str:
     """One readable line about an update."""
-    parts = [f"update {row['update']:>3}/{updates}", f"success {row['success']:.1%}", f"length {row['episode_length']:.1f}",
-             f"valid {row['valid_actions']:.0%}", f"loss {row['loss_total']:+.4f}", f"entropy {row.get('entropy', 0):.3f}",
-             f"clip {row.get('clip_share', 0):.1%}"]
+    parts = [
+        f"update {row['update']:>3}/{updates}",
+        f"success {row['success']:.1%}",
+        f"length {row['episode_length']:.1f}",
+        f"valid {row['valid_actions']:.0%}",
+        f"loss {row['loss_total']:+.4f}",
+        f"entropy {row.get('entropy', 0):.3f}",
+        f"clip {row.get('clip_share', 0):.1%}",
+    ]
     if "kl" in row:
         parts.append(f"kl {row['kl']:.4f}")
     if "skill_parse_rate" in row:
-        parts += [f"parse {row['skill_parse_rate']:.0%}", f"opd {row['opd_active']:.0%}", f"|gap| {row.get('gap_abs', 0):.3f}",
-                  f"gate {row.get('gate_mean', 0):.3f}"]
+        parts += [
+            f"parse {row['skill_parse_rate']:.0%}",
+            f"opd {row['opd_active']:.0%}",
+            f"|gap| {row.get('gap_abs', 0):.3f}",
+            f"gate {row.get('gate_mean', 0):.3f}",
+        ]
     parts.append(f"{sum(row['seconds'].values()):.1f} s")
     if "eval" in row:
         e = row["eval"]
-        parts.append(f"eval T={e['temperature']}: {e['micro']['value']:.1%} [{e['micro']['low']:.1%}, {e['micro']['high']:.1%}]")
+        parts.append(
+            f"eval T={e['temperature']}: {e['micro']['value']:.1%} [{e['micro']['low']:.1%}, {e['micro']['high']:.1%}]"
+        )
     return "  ".join(parts) + "".join(f"\n  [yellow]warning: {w}[/]" for w in row["warnings"])

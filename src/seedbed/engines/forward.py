@@ -17,16 +17,24 @@ from transformers.masking_utils import sdpa_mask
 from seedbed.engines.base import ScoreRow
 
 
-def grouped_attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
-                      scaling: float | None = None, **_: object) -> tuple[Tensor, None]:
+def grouped_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **_: object,
+) -> tuple[Tensor, None]:
     """Attention for transformers' attention interface that never expands grouped key/value heads.
 
     Shapes: query [B, Hq, q, D], key and value [B, Hkv, L, D], additive mask [B, 1, q, L] or None (causal).
     """
     batch, heads, length, dim = query.shape
     if attention_mask is None:
-        out = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=length > 1, scale=scaling,
-                                                         enable_gqa=heads != key.shape[1])
+        out = nn.functional.scaled_dot_product_attention(
+            query, key, value, is_causal=length > 1, scale=scaling, enable_gqa=heads != key.shape[1]
+        )
         return out.transpose(1, 2).contiguous(), None
     kv_heads = key.shape[1]
     grouped = query.reshape(batch, kv_heads, (heads // kv_heads) * length, dim)
@@ -42,7 +50,7 @@ AttentionMaskInterface.register("seedbed", sdpa_mask)
 
 
 def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Row indices in batches of at most ``max_tokens`` padded tokens (at least one row), rows of like length together."""
+    """Row indices in batches of at most ``max_tokens`` padded tokens (at least one row), like lengths together."""
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
         if batch and (len(batch) + 1) * lengths[batch[0]] > max_tokens:

@@ -38,7 +38,9 @@ class SlotCache(Cache):
         self.positions_BQ: Tensor
         self.length = 0
 
-    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: object, **__: object
+    ) -> tuple[Tensor, Tensor]:
         out = []
         contiguous = bool((self.rows == torch.arange(len(self.rows), device=self.rows.device)).all())
         for store, new in ((self.keys[layer_idx], key_states), (self.values[layer_idx], value_states)):
@@ -64,9 +66,11 @@ class TorchEngine:
     Raises ``UserError`` for models whose logits are not just ``lm_head(hidden)``, which scoring relies on.
     """
 
-    def __init__(self, model: nn.Module, stop_id: int, *, max_batch: int = 128, score_tokens: int = 8192):
+    def __init__(self, model: nn.Module, stop_id: int, *, max_batch: int = 256, score_tokens: int = 4096):
         if getattr(model.config, "final_logit_softcapping", None) or getattr(model.config, "logits_scaling", None):
-            raise UserError(f"{type(model).__name__} rescales its logits after lm_head; seedbed does not support that yet")
+            raise UserError(
+                f"{type(model).__name__} rescales its logits after lm_head; seedbed does not support that yet"
+            )
         model.set_attn_implementation("seedbed")
         self.model, self.stop_id = model, stop_id
         self.max_batch, self.score_tokens = max_batch, score_tokens
@@ -94,8 +98,10 @@ class TorchEngine:
         """See ``Engine.generate``. Raises ``UserError`` if a prompt leaves no room below the model's position limit."""
         for request in requests:
             if len(request.prompt_ids_T) + sampling.max_new_tokens > self.limit:
-                raise UserError(f"a prompt of {len(request.prompt_ids_T)} tokens plus max_new_tokens={sampling.max_new_tokens} exceeds "
-                                f"the model's {self.limit} positions: lower rollout.max_new_tokens or the prompt limit")
+                raise UserError(
+                    f"a prompt of {len(request.prompt_ids_T)} tokens plus max_new_tokens={sampling.max_new_tokens} "
+                    f"exceeds the model's {self.limit} positions: lower rollout.max_new_tokens or the prompt limit"
+                )
         done: dict[int, Completion] = {}
         for start in range(0, len(requests), self.max_batch):
             part = range(start, min(start + self.max_batch, len(requests)))
@@ -140,13 +146,17 @@ class TorchEngine:
                 break
             batch = self._shrink(order, finished, len(logits), int(position.max()) + step)
             live = torch.tensor(order[:batch], device=device)
-            logits = self._forward(torch.arange(batch, device=device), tokens[live, step][:, None], (position[live] + step)[:, None])
+            logits = self._forward(
+                torch.arange(batch, device=device), tokens[live, step][:, None], (position[live] + step)[:, None]
+            )
         return self._collect(requests, order, tokens.cpu().numpy(), logprobs.cpu().numpy(), lengths, finished)
 
     def _prefill(self, requests: list[Request]) -> Tensor:
         """Feed every prompt's uncached tail, column chunk by column chunk; returns logits after each prompt [B, V]."""
         device = next(self.model.parameters()).device
-        starts = [min(_common(self._held[row], r.prompt_ids_T), len(r.prompt_ids_T) - 1) for row, r in enumerate(requests)]
+        starts = [
+            min(_common(self._held[row], r.prompt_ids_T), len(r.prompt_ids_T) - 1) for row, r in enumerate(requests)
+        ]
         tails = [r.prompt_ids_T[s:] for r, s in zip(requests, starts, strict=True)]
         final: Tensor | None = None
         for column in range(0, max(map(len, tails)), _PREFILL_CHUNK):
@@ -158,22 +168,33 @@ class TorchEngine:
                 ids[b, : len(piece)] = piece
                 last.append(len(piece) - 1)
             begin = torch.tensor([starts[row] + column for row in rows], device=device)
-            logits = self._forward(torch.tensor(rows, device=device), torch.from_numpy(ids).to(device),
-                                   begin[:, None] + torch.arange(width, device=device), torch.tensor(last, device=device))
+            logits = self._forward(
+                torch.tensor(rows, device=device),
+                torch.from_numpy(ids).to(device),
+                begin[:, None] + torch.arange(width, device=device),
+                torch.tensor(last, device=device),
+            )
             final = logits.new_zeros(len(requests), logits.shape[1]) if final is None else final
             ends = [b for b, row in enumerate(rows) if len(tails[row]) <= column + width]
             final[[rows[b] for b in ends]] = logits[ends]
         return final
 
     def _forward(self, rows: Tensor, ids_BQ: Tensor, positions_BQ: Tensor, last: Tensor | None = None) -> Tensor:
-        """One pass over ``ids_BQ`` at ``positions_BQ`` of cache ``rows``; logits [B, V] after column ``last`` (default 0)."""
+        """Run ``ids_BQ`` at ``positions_BQ`` of cache ``rows``; logits [B, V] after column ``last`` (default 0)."""
         cache = self._cache
         cache.rows, cache.positions_BQ = rows, positions_BQ
         cache.length = int(positions_BQ.max()) + 1
         visible = torch.arange(cache.length, device=ids_BQ.device) <= positions_BQ[:, :, None]
-        mask = torch.zeros(visible.shape, dtype=cache.keys[0].dtype, device=ids_BQ.device).masked_fill_(~visible, -torch.inf)
-        hidden = self.model.base_model(input_ids=ids_BQ, position_ids=positions_BQ, attention_mask=mask[:, None],
-                                       past_key_values=cache, use_cache=True).last_hidden_state
+        mask = torch.zeros(visible.shape, dtype=cache.keys[0].dtype, device=ids_BQ.device).masked_fill_(
+            ~visible, -torch.inf
+        )
+        hidden = self.model.base_model(
+            input_ids=ids_BQ,
+            position_ids=positions_BQ,
+            attention_mask=mask[:, None],
+            past_key_values=cache,
+            use_cache=True,
+        ).last_hidden_state
         picked = hidden[:, 0] if last is None else hidden[torch.arange(len(rows), device=ids_BQ.device), last]
         return self.model.get_output_embeddings()(picked).float()
 
@@ -187,8 +208,14 @@ class TorchEngine:
         if slots > have[0] or length > have[2]:
             old = self._cache
             grown = max(length, have[2] * 3 // 2 if length > have[2] else have[2])
-            self._cache = SlotCache(self.model.config, max(slots, have[0]), grown, next(self.model.parameters()).detach())
-            for new_store, store in zip((*self._cache.keys, *self._cache.values), (*old.keys, *old.values) if old is not None else (), strict=False):
+            self._cache = SlotCache(
+                self.model.config, max(slots, have[0]), grown, next(self.model.parameters()).detach()
+            )
+            for new_store, store in zip(
+                (*self._cache.keys, *self._cache.values),
+                (*old.keys, *old.values) if old is not None else (),
+                strict=False,
+            ):
                 new_store[: have[0], :, : have[2]] = store
             self._held += [np.zeros(0, np.int32) for _ in range(max(slots, have[0]) - len(self._held))]
         if len({r.slot for r in requests}) < len(requests):
@@ -230,12 +257,27 @@ class TorchEngine:
                 order[low], order[high] = order[high], order[low]
         return unfinished
 
-    def _collect(self, requests: list[Request], order: list[int], tokens: np.ndarray, logprobs: np.ndarray, lengths: list[int],
-                 finished: np.ndarray) -> list[Completion]:
+    def _collect(
+        self,
+        requests: list[Request],
+        order: list[int],
+        tokens: np.ndarray,
+        logprobs: np.ndarray,
+        lengths: list[int],
+        finished: np.ndarray,
+    ) -> list[Completion]:
         for row, index in enumerate(order):  # the last sampled token was never fed, so its keys are not in the cache
-            self._held[row] = np.concatenate([requests[index].prompt_ids_T, tokens[index, : lengths[index] - 1]]).astype(np.int32)
-        return [Completion(tokens[i, : lengths[i]].astype(np.int32), logprobs[i, : lengths[i]].copy(), "stop" if finished[i] else "length")
-                for i in range(len(requests))]
+            self._held[row] = np.concatenate(
+                [requests[index].prompt_ids_T, tokens[index, : lengths[index] - 1]]
+            ).astype(np.int32)
+        return [
+            Completion(
+                tokens[i, : lengths[i]].astype(np.int32),
+                logprobs[i, : lengths[i]].copy(),
+                "stop" if finished[i] else "length",
+            )
+            for i in range(len(requests))
+        ]
 
 
 def _draw(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
@@ -246,7 +288,9 @@ def _draw(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, 
     else:
         logp = torch.log_softmax(logits / temperature, dim=-1)
         cdf = logp.exp().double().cumsum(dim=-1)
-        drawn = torch.searchsorted(cdf, (uniform.double() * cdf[:, -1])[:, None], right=True)[:, 0].clamp_(max=logits.shape[1] - 1)
+        drawn = torch.searchsorted(cdf, (uniform.double() * cdf[:, -1])[:, None], right=True)[:, 0].clamp_(
+            max=logits.shape[1] - 1
+        )
     return drawn, logp.gather(1, drawn[:, None])[:, 0]
 
 

@@ -62,7 +62,7 @@ def _blocks(piece: str) -> Iterator[str]:
     """The texts between ``<action>`` and the next ``</action>``, by ``find``: linear on any input."""
     position = 0
     while (opened := piece.find(_OPEN, position)) >= 0 and (close := piece.find(_CLOSE, opened)) >= 0:
-        yield piece[opened + len(_OPEN):close]
+        yield piece[opened + len(_OPEN) : close]
         position = close + len(_CLOSE)
 
 

@@ -25,9 +25,19 @@ if TYPE_CHECKING:
     from seedbed.envs.panels import Panel
 
 
-def evaluate(engine: Engine, environment: Environment, renderer: Renderer, rollout_settings: RolloutSettings,
-             panel: Panel, *, attempts: int, temperature: float, seed: int, at_once: int = 128,
-             progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+def evaluate(
+    engine: Engine,
+    environment: Environment,
+    renderer: Renderer,
+    rollout_settings: RolloutSettings,
+    panel: Panel,
+    *,
+    attempts: int,
+    temperature: float,
+    seed: int,
+    at_once: int = 256,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
     """Play a panel and return a JSON-able result: the protocol, one entry an episode, and ``summary``.
 
     ``at_once`` bounds the episodes played together: memory, never the result. ``progress`` is called with (finished,
@@ -46,20 +56,37 @@ def evaluate(engine: Engine, environment: Environment, renderer: Renderer, rollo
         groups = collect_groups(engine, environment, renderer, settings, tasks, attempts, seed=seed, progress=report)
         played += [t for group in groups for t in group.attempts_G]
     if all(t.faulty for t in played):
-        raise UserError(f"every episode of panel {panel.name!r} broke, the first with {played[0].cause!r}: "
-                        f"check the environment's data")
+        raise UserError(
+            f"every episode of panel {panel.name!r} broke, the first with {played[0].cause!r}: "
+            f"check the environment's data"
+        )
     episodes = [episode_line(t) for t in played]
-    return {"panel": panel.name, "panel_hash": panel.hash, "env": panel.env, "temperature": temperature,
-            "attempts": attempts, "seed": seed, "policy_version": engine.version, "template_hash": renderer.hash,
-            "rollout": settings.model_dump(mode="json"), "episodes": episodes,
-            "summary": {**summarise(episodes), "entropy": _entropy(played) if temperature > 0 else None}}
+    return {
+        "panel": panel.name,
+        "panel_hash": panel.hash,
+        "env": panel.env,
+        "temperature": temperature,
+        "attempts": attempts,
+        "seed": seed,
+        "policy_version": engine.version,
+        "template_hash": renderer.hash,
+        "rollout": settings.model_dump(mode="json"),
+        "episodes": episodes,
+        "summary": {**summarise(episodes), "entropy": _entropy(played) if temperature > 0 else None},
+    }
 
 
 def episode_line(trajectory: Trajectory) -> dict[str, Any]:
     """The facts of one episode that a score is made of."""
-    line = {"task": trajectory.task.id, "kind": trajectory.task.kind, "attempt": trajectory.attempt,
-            "won": trajectory.won, "turns": len(trajectory.turns_K), "invalid": trajectory.invalid_turns,
-            "stop": trajectory.stop.value}
+    line = {
+        "task": trajectory.task.id,
+        "kind": trajectory.task.kind,
+        "attempt": trajectory.attempt,
+        "won": trajectory.won,
+        "turns": len(trajectory.turns_K),
+        "invalid": trajectory.invalid_turns,
+        "stop": trajectory.stop.value,
+    }
     return line | ({"cause": trajectory.cause} if trajectory.faulty else {})
 
 
@@ -79,14 +106,19 @@ def summarise(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         n = sum(map(len, of_kind.values()))
         by_kind[kind] = {"k": sum(map(sum, of_kind.values())), "n": n, **asdict(micro(of_kind))}
     low, high = wilson(wins, len(episodes))
-    return {"n_tasks": len(won), "n_episodes": len(episodes), "won": wins, "micro": asdict(micro(won)),
-            "macro": asdict(macro(won, kinds)), "by_kind": by_kind,
-            "mean_turns": turns / len(whole) if whole else None,
-            "valid_action_rate": 1 - sum(e["invalid"] for e in whole) / turns if turns else None,
-            "stops": dict(sorted(Counter(e["stop"] for e in episodes).items())),
-            "faults": len(episodes) - len(whole),
-            "errors_as_failures": {"k": wins, "n": len(episodes), "value": wins / len(episodes), "low": low,
-                                   "high": high}}
+    return {
+        "n_tasks": len(won),
+        "n_episodes": len(episodes),
+        "won": wins,
+        "micro": asdict(micro(won)),
+        "macro": asdict(macro(won, kinds)),
+        "by_kind": by_kind,
+        "mean_turns": turns / len(whole) if whole else None,
+        "valid_action_rate": 1 - sum(e["invalid"] for e in whole) / turns if turns else None,
+        "stops": dict(sorted(Counter(e["stop"] for e in episodes).items())),
+        "faults": len(episodes) - len(whole),
+        "errors_as_failures": {"k": wins, "n": len(episodes), "value": wins / len(episodes), "low": low, "high": high},
+    }
 
 
 def _entropy(played: Sequence[Trajectory]) -> float | None:

@@ -102,8 +102,10 @@ def macro(won: Outcomes, kinds: Mapping[str, str], *, seed: int = 0, samples: in
     value, means = float(np.mean(rates)), np.mean(draws, axis=0)
     low, high = _interval(means)
     if low == high:
-        bounds = [wilson(round(rate * len(by_kind[k])), len(by_kind[k])) for rate, k in zip(rates, sorted(by_kind),
-                                                                                           strict=True)]
+        bounds = [
+            wilson(round(rate * len(by_kind[k])), len(by_kind[k]))
+            for rate, k in zip(rates, sorted(by_kind), strict=True)
+        ]
         low, high = (float(x) for x in np.mean(bounds, axis=0))
         return Estimate(value, low, high, 0.0, "mean of the kinds' Wilson bounds (all alike)")
     return Estimate(value, low, high, float(means.std()), "bootstrap over tasks inside kinds")
@@ -127,8 +129,10 @@ def difference(result_a: Mapping[str, Any], result_b: Mapping[str, Any], seed: i
     """``paired_difference`` of two results of ``evaluate``. Raises ``UserError`` if they are not of the same test."""
     for key in ("panel_hash", "temperature"):
         if result_a[key] != result_b[key]:
-            raise UserError(f"two evaluations with different {key} ({result_a[key]} and {result_b[key]}) cannot be "
-                            f"compared: evaluate both alike")
+            raise UserError(
+                f"two evaluations with different {key} ({result_a[key]} and {result_b[key]}) cannot be "
+                f"compared: evaluate both alike"
+            )
     return paired_difference(won_by_task(result_a["episodes"]), won_by_task(result_b["episodes"]), seed)
 
 
@@ -154,8 +158,9 @@ def noise(n: int, p: float, z: float = 1.96) -> float:
 
 def noise_floor(n: int, p: float) -> str:
     """``noise`` as a sentence for people."""
-    return (f"With {n} tasks at {p:.0%} a difference under about {100 * noise(n, p):.0f} points between two runs "
-            f"is noise.")
+    return (
+        f"With {n} tasks at {p:.0%} a difference under about {100 * noise(n, p):.0f} points between two runs is noise."
+    )
 
 
 def _resampled(sums: np.ndarray, counts: np.ndarray, rng: np.random.Generator, samples: int) -> np.ndarray:

@@ -15,8 +15,9 @@ from seedbed.types import Prompt, Trajectory
 _SUMMARY = "`episode_summary`: one or two sentences on what happened."
 _SKILL = (
     "`episode_skill`: one short piece of advice that helps the same agent with other tasks of this kind, addressed to "
-    "the agent. After a success write a workflow: the rule that decided it and the order of the actions. After a failure "
-    "write a rule of avoidance: the main mistake, the signs that it is about to happen, and what to do instead.")
+    "the agent. After a success write a workflow: the rule that decided it and the order of the actions. After a "
+    "failure write a rule of avoidance: the main mistake, the signs that it is about to happen, and what to do instead."
+)
 
 
 def kind_of(trajectory: Trajectory) -> Literal["workflow", "avoidance"]:
@@ -29,8 +30,12 @@ def kind_of(trajectory: Trajectory) -> Literal["workflow", "avoidance"]:
 def answer_schema(include_summary: bool = True) -> dict[str, Any]:
     """JSON schema of the answer: exactly two top-level strings (or the skill alone)."""
     names = ["episode_summary", "episode_skill"] if include_summary else ["episode_skill"]
-    return {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names,
-            "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "required": names,
+        "additionalProperties": False,
+    }
 
 
 def standalone(trajectory: Trajectory, include_summary: bool = True) -> Prompt:
@@ -39,24 +44,44 @@ def standalone(trajectory: Trajectory, include_summary: bool = True) -> Prompt:
     A step shows the observation the policy saw before it responded; what the environment said last stands at the end.
     """
     fields = [_SUMMARY, _SKILL] if include_summary else [_SKILL]
-    request = "\n".join([
-        "You review one finished episode of an agent and write down what can be learned from it. Reply with one JSON "
-        "object that follows this JSON schema, and nothing else:", json.dumps(answer_schema(include_summary)), *fields])
-    steps = [f"Step {number}\nObservation: {dict(turn.prompt.slots).get('observation', '')}\nResponse: {turn.text}\n"
-             f"Action valid: {'true' if turn.action.valid else 'false'}"
-             for number, turn in enumerate(trajectory.turns_K, start=1)]
+    request = "\n".join(
+        [
+            "You review one finished episode of an agent and write down what can be learned from it. "
+            "Reply with one JSON object that follows this JSON schema, and nothing else:",
+            json.dumps(answer_schema(include_summary)),
+            *fields,
+        ]
+    )
+    steps = [
+        f"Step {number}\nObservation: {dict(turn.prompt.slots).get('observation', '')}\nResponse: {turn.text}\n"
+        f"Action valid: {'true' if turn.action.valid else 'false'}"
+        for number, turn in enumerate(trajectory.turns_K, start=1)
+    ]
     last = trajectory.turns_K[-1].observation if trajectory.turns_K else ""
-    return Prompt((("request", request), ("task", f"Task: {trajectory.goal}"),
-                   ("outcome", f"episode_success: {_outcome(trajectory)}"), ("steps", "\n\n".join(steps)),
-                   ("end", f"Final observation: {last}" if last else "")))
+    return Prompt(
+        (
+            ("request", request),
+            ("task", f"Task: {trajectory.goal}"),
+            ("outcome", f"episode_success: {_outcome(trajectory)}"),
+            ("steps", "\n\n".join(steps)),
+            ("end", f"Final observation: {last}" if last else ""),
+        )
+    )
 
 
 def continuation(trajectory: Trajectory) -> Prompt:
     """Slots outcome, request: the user message that follows the transcript of the episode. At most 60 words."""
     wanted = "a workflow to repeat" if trajectory.won else "the mistake to avoid"
-    return Prompt((("outcome", f"The episode is over: {_outcome(trajectory)}."),
-                   ("request", "Reply with only a JSON object of two strings: episode_summary (what happened) and "
-                               f"episode_skill (short advice for such tasks: {wanted}).")))
+    return Prompt(
+        (
+            ("outcome", f"The episode is over: {_outcome(trajectory)}."),
+            (
+                "request",
+                "Reply with only a JSON object of two strings: episode_summary (what happened) and "
+                f"episode_skill (short advice for such tasks: {wanted}).",
+            ),
+        )
+    )
 
 
 def _outcome(trajectory: Trajectory) -> str:

@@ -1,7 +1,7 @@
 """How an environment's words become a prompt: ordered slots, one builder for all environments.
 
-Slots: role, task, SKILL, history, now, observation, actions, footer. The skill slot is always there and empty in the ordinary
-context. Source of the slot order: paper code at 2cf2fad (``paper_facts`` 4), wording ours.
+Slots: role, task, SKILL, history, now, observation, actions, footer. The skill slot is always there and empty in the
+ordinary context. Source of the slot order: paper code at 2cf2fad (``paper_facts`` 4), wording ours.
 """
 
 from __future__ import annotations
@@ -33,30 +33,65 @@ def footer(wording: Wording, think: bool) -> str:
     return f"{wording.think} {wording.act}" if think else wording.act_only
 
 
-def windowed(wording: Wording, *, goal: str, observation: str, admissible: Sequence[str], think: bool,
-             history: Sequence[tuple[str, str]], turn: int, keep: int) -> Prompt:
+def windowed(
+    wording: Wording,
+    *,
+    goal: str,
+    observation: str,
+    admissible: Sequence[str],
+    think: bool,
+    history: Sequence[tuple[str, str]],
+    turn: int,
+    keep: int,
+) -> Prompt:
     """A fresh single-message prompt of turn ``turn`` (0-based) with the last ``keep`` observation-action pairs."""
     task = f"Your task is to: {goal}"
     actions = "Your admissible actions are: [" + ", ".join(f"'{a}'" for a in admissible) + "]" if admissible else ""
     tail = (("actions", actions), ("footer", "Now it is your turn. " + footer(wording, think)))
     if turn == 0:
-        head = (("role", wording.role), ("now", "Your current observation is:"), ("observation", observation), ("task", task),
-                ("skill", ""))
+        head = (
+            ("role", wording.role),
+            ("now", "Your current observation is:"),
+            ("observation", observation),
+            ("task", task),
+            ("skill", ""),
+        )
         return Prompt(head + tail)
     recent = history[-keep:] if keep else []
     first = turn - len(recent) + 1
-    lines = [f"[Observation {first + i}: '{seen}', Action {first + i}: '{done}']" for i, (seen, done) in enumerate(recent)]
+    lines = [
+        f"[Observation {first + i}: '{seen}', Action {first + i}: '{done}']" for i, (seen, done) in enumerate(recent)
+    ]
     past = f"You have already taken {turn} step(s)." + (
-        f" The last {len(recent)} observations and actions: " + " ".join(lines) if recent else "")
+        f" The last {len(recent)} observations and actions: " + " ".join(lines) if recent else ""
+    )
     now = f"You are now at step {turn + 1} and your current observation is:"
-    return Prompt((("role", wording.role), ("task", task), ("skill", ""), ("history", past), ("now", now),
-                   ("observation", observation)) + tail)
+    return Prompt(
+        (
+            ("role", wording.role),
+            ("task", task),
+            ("skill", ""),
+            ("history", past),
+            ("now", now),
+            ("observation", observation),
+        )
+        + tail
+    )
 
 
-def transcript_first(wording: Wording, *, goal: str, observation: str, admissible: Sequence[str], think: bool) -> Prompt:
+def transcript_first(
+    wording: Wording, *, goal: str, observation: str, admissible: Sequence[str], think: bool
+) -> Prompt:
     """The first user message of an append-only chat; the only one with a skill slot."""
-    return Prompt((("role", f"{wording.role} {footer(wording, think)}"), ("task", f"Your task is to: {goal}"), ("skill", ""),
-                   ("observation", observation), ("actions", _listed(admissible))))
+    return Prompt(
+        (
+            ("role", f"{wording.role} {footer(wording, think)}"),
+            ("task", f"Your task is to: {goal}"),
+            ("skill", ""),
+            ("observation", observation),
+            ("actions", _listed(admissible)),
+        )
+    )
 
 
 def transcript_next(*, observation: str, admissible: Sequence[str]) -> Prompt:

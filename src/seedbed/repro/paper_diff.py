@@ -98,8 +98,7 @@ def diff_lines(config: Config) -> list[str]:
             continue
         sides = (("paper", row.known.paper), ("launcher", row.known.launcher))
         stated = [f"{side} {_shown(value)}" for side, value in sides if value is not None]
-        lines.append(f"{row.key}: {_shown(row.value)} "
-                     f"({', '.join(stated) or f'default {_shown(defaults[row.key])}'})")
+        lines.append(f"{row.key}: {_shown(row.value)} ({', '.join(stated) or f'default {_shown(defaults[row.key])}'})")
     return lines
 
 

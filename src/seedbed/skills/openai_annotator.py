@@ -66,16 +66,21 @@ class _Calls:
             raise UserError("annotating through an API needs the extra: pip install 'seedbed[openai]'") from error
         key = os.environ.get(settings.api_key_env)
         if not key:
-            raise UserError(f"the environment variable {settings.api_key_env} holds no API key: set it (any text if "
-                            "the server needs none)")
+            raise UserError(
+                f"the environment variable {settings.api_key_env} holds no API key: set it (any text if "
+                "the server needs none)"
+            )
         self.settings, self.openai = settings, openai
         self.client = openai.OpenAI(api_key=key, base_url=settings.base_url, timeout=settings.timeout_s, max_retries=0)
         # a timeout is a connection error
         passing = (openai.RateLimitError, openai.InternalServerError, openai.APIConnectionError)
         self.backoff = tenacity.wait_random_exponential(multiplier=0.5, max=_LONGEST_WAIT_S)
         self.retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(passing), stop=tenacity.stop_after_attempt(settings.retries + 1),
-            wait=self._wait, reraise=True)
+            retry=tenacity.retry_if_exception_type(passing),
+            stop=tenacity.stop_after_attempt(settings.retries + 1),
+            wait=self._wait,
+            reraise=True,
+        )
         self.structured = True  # until the server refuses it
 
     def one(self, trajectory: Trajectory) -> Skill:
@@ -85,18 +90,37 @@ class _Calls:
         except Exception as error:  # noqa: BLE001 - a call may break in any way; none may cost the other annotations
             cause = f"{type(error).__name__} {getattr(error, 'status_code', '')}".strip()
             _log.warning("annotation of %s failed: %s", trajectory.id, cause)
-            return Skill(trajectory=trajectory.id, kind=kind_of(trajectory), status="api_error", raw=cause,
-                         source=self.settings.model, version=trajectory.version)
+            return Skill(
+                trajectory=trajectory.id,
+                kind=kind_of(trajectory),
+                status="api_error",
+                raw=cause,
+                source=self.settings.model,
+                version=trajectory.version,
+            )
         parsed = parse_analysis(raw, finish, prompt_text=dict(prompt.slots)["request"])
-        return Skill(trajectory=trajectory.id, kind=kind_of(trajectory), status=parsed.status.value, text=parsed.skill,
-                     summary=parsed.summary, raw=raw, repairs=parsed.repairs, source=self.settings.model,
-                     version=trajectory.version)
+        return Skill(
+            trajectory=trajectory.id,
+            kind=kind_of(trajectory),
+            status=parsed.status.value,
+            text=parsed.skill,
+            summary=parsed.summary,
+            raw=raw,
+            repairs=parsed.repairs,
+            source=self.settings.model,
+            version=trajectory.version,
+        )
 
     def _ask(self, text: str) -> tuple[str, str]:
         if self.structured:
             try:
-                return self._call(text, response_format={"type": "json_schema", "json_schema": {
-                    "name": "hindsight_skill", "strict": True, "schema": answer_schema()}})
+                return self._call(
+                    text,
+                    response_format={
+                        "type": "json_schema",
+                        "json_schema": {"name": "hindsight_skill", "strict": True, "schema": answer_schema()},
+                    },
+                )
             except self.openai.BadRequestError:
                 answer = self._call(text)
                 self.structured = False  # only now: a request that is bad in itself says nothing about the schema
@@ -106,8 +130,13 @@ class _Calls:
     def _call(self, text: str, **extra: Any) -> tuple[str, str]:
         settings = self.settings
         completion = self.retrying.copy()(
-            self.client.chat.completions.create, model=settings.model, messages=[{"role": "user", "content": text}],
-            temperature=settings.temperature, max_tokens=settings.max_tokens, **extra)
+            self.client.chat.completions.create,
+            model=settings.model,
+            messages=[{"role": "user", "content": text}],
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+            **extra,
+        )
         choice = completion.choices[0]
         return choice.message.content or "", choice.finish_reason or "stop"
 

@@ -20,9 +20,32 @@ MAX_SKILL_CHARS = 4000  #: a longer "skill" is a transcript or a loop; it is ref
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _LIKE_JSON = re.compile(r"\{\s*+(?!\w)|\{[^{}]*episode_s")  # "{object}" in a sentence is not
-_FILLER = frozenset([
-    "n/a", "na", "none", "null", "nil", "nan", "true", "false", "undefined", "unknown", "string", "str", "text", "todo",
-    "tbd", "placeholder", "skill", "episode_skill", "episode skill", "no skill", "skill here", "your skill here"])
+_FILLER = frozenset(
+    [
+        "n/a",
+        "na",
+        "none",
+        "null",
+        "nil",
+        "nan",
+        "true",
+        "false",
+        "undefined",
+        "unknown",
+        "string",
+        "str",
+        "text",
+        "todo",
+        "tbd",
+        "placeholder",
+        "skill",
+        "episode_skill",
+        "episode skill",
+        "no skill",
+        "skill here",
+        "your skill here",
+    ]
+)
 
 
 class ParseStatus(StrEnum):
@@ -58,8 +81,9 @@ class Parsed:
         return self.status in (ParseStatus.OK, ParseStatus.OK_REPAIRED)
 
 
-def parse_analysis(raw: str, finish: str = "stop", *, max_chars: int = MAX_SKILL_CHARS,
-                   prompt_text: str = "") -> Parsed:
+def parse_analysis(
+    raw: str, finish: str = "stop", *, max_chars: int = MAX_SKILL_CHARS, prompt_text: str = ""
+) -> Parsed:
     """Read an analyzer's answer, the whole message: a ``<think>`` that the template pre-filled belongs in front.
     Never raises; bounded time on any input.
 
@@ -93,8 +117,11 @@ def parse_step_skills(raw: str, candidates_K: Collection[int], limit: int = 5) -
         holder = _holder(found.value, "step_skills")
         steps = holder["step_skills"] if holder else None
         if isinstance(steps, dict):
-            read = {int(key): _clean(text)[0] for key, text in steps.items()
-                    if key.strip().isdecimal() and len(key) < 10 and isinstance(text, str)}
+            read = {
+                int(key): _clean(text)[0]
+                for key, text in steps.items()
+                if key.strip().isdecimal() and len(key) < 10 and isinstance(text, str)
+            }
             usable = [(k, text) for k, text in read.items() if k in candidates_K and text and not _is_filler(text)]
             return dict(usable[:limit])
     return {}
@@ -126,7 +153,7 @@ def _holder(value: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def _around(text: str, reading: Reading, found: Found) -> tuple[str, ...]:
-    outside = text[reading.answer_start:found.start] + text[found.end:reading.answer_end]
+    outside = text[reading.answer_start : found.start] + text[found.end : reading.answer_end]
     frame = ("fence",) if "```" in outside else ("surrounding_text",) if outside.strip() else ()
     return (("reasoning",) if reading.reasoned else ()) + frame
 

@@ -1,8 +1,8 @@
 """Stage-1 rows: analyzer prompt plus skill as JSON, each traceable to its trajectory.
 
-The row of a trajectory is exactly what the analyzer will be asked later (``analyzer_context``) followed by the annotated answer. In the
-transcript layout it also holds the episode's own sampled actions, which ``sft.rehearsal`` can train along (ours: response-only
-training made tiny models forget how to act).
+The row of a trajectory is exactly what the analyzer will be asked later (``analyzer_context``) followed by the
+annotated answer. In the transcript layout it also holds the episode's own sampled actions, which ``sft.rehearsal`` can
+train along (ours: response-only training made tiny models forget how to act).
 """
 
 from __future__ import annotations
@@ -40,21 +40,31 @@ def answer_text(skill: Skill) -> str:
     return json.dumps({"episode_summary": skill.summary, "episode_skill": skill.text}, ensure_ascii=False)
 
 
-def build_rows(trajectories: Sequence[Trajectory], skills: Mapping[str, Skill], renderer: Renderer, max_tokens: int) -> list[SftRow]:
-    """One row per trajectory with a valid skill. Raises ``UserError`` if a row is over ``max_tokens``: nothing is cut."""
+def build_rows(
+    trajectories: Sequence[Trajectory], skills: Mapping[str, Skill], renderer: Renderer, max_tokens: int
+) -> list[SftRow]:
+    """One row per trajectory with a valid skill, never cut. Raises ``UserError`` if a row is over ``max_tokens``."""
     rows = []
     for trajectory in trajectories:
         skill = skills.get(trajectory.id)
         if skill is None or not skill.valid:
             continue
         context = analyzer_context(trajectory, renderer)
-        answer = np.asarray([*renderer.tokenizer.encode(answer_text(skill), add_special_tokens=False), renderer.stop_id], np.int32)
+        answer = np.asarray(
+            [*renderer.tokenizer.encode(answer_text(skill), add_special_tokens=False), renderer.stop_id], np.int32
+        )
         ids = np.concatenate([context.ids_T, answer]).astype(np.int32)
         if len(ids) > max_tokens:
-            raise UserError(f"the Stage-1 row of {trajectory.id} has {len(ids)} tokens, over sft.max_tokens={max_tokens}: raise it")
+            raise UserError(
+                f"the Stage-1 row of {trajectory.id} has {len(ids)} tokens, over sft.max_tokens={max_tokens}: raise it"
+            )
         answer_T, action_T = np.zeros(len(ids), bool), np.zeros(len(ids), bool)
         answer_T[len(context.ids_T) :] = True
-        for sample in build_samples(trajectory, renderer.stop_id) if trajectory.layout == "transcript" and not context.prefix_break else []:
+        for sample in (
+            build_samples(trajectory, renderer.stop_id)
+            if trajectory.layout == "transcript" and not context.prefix_break
+            else []
+        ):
             if np.array_equal(sample.ids_T, ids[: len(sample.ids_T)]):
                 action_T[: len(sample.ids_T)] |= sample.sampled_T
         rows.append(SftRow(ids, answer_T, action_T, trajectory.id, trajectory.task.id))
@@ -68,28 +78,56 @@ def split_rows(rows: Sequence[SftRow], share: float, seed: int) -> tuple[list[Sf
     return [r for r in rows if r.task not in held], [r for r in rows if r.task in held]
 
 
-def save_rows(folder: Path, train: Sequence[SftRow], validation: Sequence[SftRow], skills: Mapping[str, Skill], collect_dir: Path) -> None:
+def save_rows(
+    folder: Path, train: Sequence[SftRow], validation: Sequence[SftRow], skills: Mapping[str, Skill], collect_dir: Path
+) -> None:
     """``sft_data.jsonl`` (lineage, one line a row) and ``sft_data.safetensors`` (tokens)."""
     hashes = trajectory_hashes(collect_dir)
     both = [*((r, "train") for r in train), *((r, "validation") for r in validation)]
-    lines = [{"index": i, "split": split, "trajectory": row.trajectory, "task": row.task, "skill_source": skills[row.trajectory].source,
-              "sha256": hashes[row.trajectory], "response": answer_text(skills[row.trajectory]), "tokens": len(row.ids_T),
-              "collect_dir": os.path.relpath(collect_dir, folder)} for i, (row, split) in enumerate(both)]
-    arrays = {name: np.concatenate([getattr(row, f"{name}_T") for row, _ in both]).astype(kind)
-              for name, kind in (("ids", np.int32), ("answer", np.uint8), ("action", np.uint8))}
+    lines = [
+        {
+            "index": i,
+            "split": split,
+            "trajectory": row.trajectory,
+            "task": row.task,
+            "skill_source": skills[row.trajectory].source,
+            "sha256": hashes[row.trajectory],
+            "response": answer_text(skills[row.trajectory]),
+            "tokens": len(row.ids_T),
+            "collect_dir": os.path.relpath(collect_dir, folder),
+        }
+        for i, (row, split) in enumerate(both)
+    ]
+    arrays = {
+        name: np.concatenate([getattr(row, f"{name}_T") for row, _ in both]).astype(kind)
+        for name, kind in (("ids", np.int32), ("answer", np.uint8), ("action", np.uint8))
+    }
     replace_file(folder / "sft_data.safetensors", lambda path: save_file(arrays, path))
-    replace_file(folder / "sft_data.jsonl", lambda path: path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8"))
+    replace_file(
+        folder / "sft_data.jsonl",
+        lambda path: path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8"),
+    )
 
 
 def load_rows(folder: Path) -> list[SftRow]:
     """The training rows of a Stage-1 run. Raises ``UserError`` if the folder holds none."""
     if not (folder / "sft_data.jsonl").is_file():
-        raise UserError(f"{folder} holds no Stage-1 rows (sft_data.jsonl): set train.rehearsal_data to the folder of an sft run")
+        raise UserError(
+            f"{folder} holds no Stage-1 rows (sft_data.jsonl): set train.rehearsal_data to the folder of an sft run"
+        )
     arrays, rows, at = load_file(folder / "sft_data.safetensors"), [], 0
     for line in read_jsonl(folder / "sft_data.jsonl"):
         piece = slice(at, at := at + line["tokens"])
         if line["split"] == "train":
-            rows.append(SftRow(arrays["ids"][piece], arrays["answer"][piece] > 0, arrays["action"][piece] > 0, line["trajectory"], line["task"]))
+            rows.append(
+                SftRow(
+                    arrays["ids"][piece],
+                    arrays["answer"][piece] > 0,
+                    arrays["action"][piece] > 0,
+                    line["trajectory"],
+                    line["task"],
+                )
+            )
     return rows
 
 

@@ -19,12 +19,33 @@ _MARK = re.compile(r"(?P<reason></?think(?:ing)?>)|\{(?=\s*(?:[\"'}]|$))", re.IG
 _END_OF_REASONING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _TOKEN = re.compile(
     r"""\s*+(?:(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+')"""
-    r"""|(?P<open>["'])|(?P<mark>[{}\[\]:,])|(?P<word>-?[\w.+-]+)|(?P<end>\Z))""", re.DOTALL)
+    r"""|(?P<open>["'])|(?P<mark>[{}\[\]:,])|(?P<word>-?[\w.+-]+)|(?P<end>\Z))""",
+    re.DOTALL,
+)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
-_PLAIN = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "a": "\a", "v": "\v", "0": "\0", "\n": "",
-          "\\": "\\", "/": "/", '"': '"', "'": "'"}
-_JSON_WORDS = {"null": None, "true": True, "false": False, "NaN": float("nan"), "Infinity": float("inf"),
-               "-Infinity": float("-inf")}
+_PLAIN = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "b": "\b",
+    "f": "\f",
+    "a": "\a",
+    "v": "\v",
+    "0": "\0",
+    "\n": "",
+    "\\": "\\",
+    "/": "/",
+    '"': '"',
+    "'": "'",
+}
+_JSON_WORDS = {
+    "null": None,
+    "true": True,
+    "false": False,
+    "NaN": float("nan"),
+    "Infinity": float("inf"),
+    "-Infinity": float("-inf"),
+}
 _PYTHON_WORDS = {"None": None, "True": True, "False": False}
 
 

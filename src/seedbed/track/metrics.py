@@ -39,14 +39,25 @@ def episode_metrics(batch: Batch) -> dict[str, Any]:
 
 def signal_metrics(batch: Batch, algorithm: Algorithm) -> dict[str, Any]:
     """Skills, gaps and gates of the update at the snapshot, and how far sampler and scorer are apart."""
-    apart = np.concatenate([np.abs(score.ordinary_T - sample.sampler_logprobs_T)[sample.sampled_T]
-                            for sample, score in zip(batch.samples, batch.scores, strict=True)] or [np.zeros(0)])
-    out: dict[str, Any] = {"sampler_diff_mean": float(apart.mean()) if len(apart) else 0.0,
-                           "sampler_diff_max": float(apart.max()) if len(apart) else 0.0}
+    apart = np.concatenate(
+        [
+            np.abs(score.ordinary_T - sample.sampler_logprobs_T)[sample.sampled_T]
+            for sample, score in zip(batch.samples, batch.scores, strict=True)
+        ]
+        or [np.zeros(0)]
+    )
+    out: dict[str, Any] = {
+        "sampler_diff_mean": float(apart.mean()) if len(apart) else 0.0,
+        "sampler_diff_max": float(apart.max()) if len(apart) else 0.0,
+    }
     if not algorithm.needs_skills:
         return out
     covered = coverage(batch.skills, batch.trajectories)
-    out |= {"skill_parse_rate": covered["parse_rate"], "skill_statuses": covered["statuses"], "skill_cut": sum(s.skill_cut for s in batch.scores)}
+    out |= {
+        "skill_parse_rate": covered["parse_rate"],
+        "skill_statuses": covered["statuses"],
+        "skill_cut": sum(s.skill_cut for s in batch.scores),
+    }
     gaps, won = [], []
     for sample, score, stream in zip(batch.samples, batch.scores, batch.streams, strict=True):
         if stream.opd_mask_T is not None:
@@ -60,8 +71,14 @@ def signal_metrics(batch: Batch, algorithm: Algorithm) -> dict[str, Any]:
         import torch  # noqa: PLC0415
 
         gate = algorithm.gate(torch.from_numpy(gap)).numpy()
-        out |= {"gap_mean": float(gap.mean()), "gap_abs": float(np.abs(gap).mean()), "gap_wide": float((np.abs(gap) > 0.1).mean()),
-                "gap_low": float((gap < -0.5).mean()), "gate_mean": float(gate.mean()), "gate_open": float((gate > 0.5).mean())}
+        out |= {
+            "gap_mean": float(gap.mean()),
+            "gap_abs": float(np.abs(gap).mean()),
+            "gap_wide": float((np.abs(gap) > 0.1).mean()),
+            "gap_low": float((gap < -0.5).mean()),
+            "gate_mean": float(gate.mean()),
+            "gate_open": float((gate > 0.5).mean()),
+        }
         out |= {f"gap_{name}": float(gap[at].mean()) for name, at in (("won", won), ("lost", ~won)) if at.any()}
     return out
 
@@ -71,18 +88,32 @@ def warnings(row: dict[str, Any]) -> list[str]:
     out = []
     if "opd_active" in row:
         if row["opd_active"] == 0:
-            out.append("no token distils: no trajectory of this update has a usable skill, so the update was GRPO alone; look at skill_statuses")
+            out.append(
+                "no token distils: no trajectory of this update has a usable skill, so the update was GRPO alone; "
+                "look at skill_statuses"
+            )
         elif row.get("gap_abs") == 0:
             out.append("every gap is exactly 0: the skill context equals the ordinary one (empty skills?)")
         if row["skill_parse_rate"] < PARSE_ALARM:
-            out.append(f"only {row['skill_parse_rate']:.0%} of the analyses parse: the analyzer is being lost; Stage-1 rows in the update "
-                       "(train.rehearsal_rows) or a lower train.lr usually help")
+            out.append(
+                f"only {row['skill_parse_rate']:.0%} of the analyses parse: the analyzer is being lost; "
+                "Stage-1 rows in the update (train.rehearsal_rows) or a lower train.lr usually help"
+            )
         if row["skill_cut"]:
             out.append(f"{row['skill_cut']} rows lost their skill to the prompt limit: raise rollout.max_prompt_tokens")
     if row["sampler_diff_max"] > SAMPLER_DIFF_ALARM:
-        out.append(f"sampler and scorer differ by up to {row['sampler_diff_max']:.2g} nats on one token: ratios and gaps are not to be trusted")
+        out.append(
+            f"sampler and scorer differ by up to {row['sampler_diff_max']:.2g} nats on one token: "
+            "ratios and gaps are not to be trusted"
+        )
     if row["faults"]:
-        out.append(f"{row['faults']} of {row['episodes']} episodes ended by a fault and were left out; causes are in the trajectories")
+        out.append(
+            f"{row['faults']} of {row['episodes']} episodes ended by a fault and were left out; "
+            "causes are in the trajectories"
+        )
     if row.get("groups") and row.get("groups_tied") == row["groups"]:
-        out.append("every group ended in a tie: no outcome signal in this update; harder or easier tasks, or more attempts, would give one")
+        out.append(
+            "every group ended in a tie: no outcome signal in this update; "
+            "harder or easier tasks, or more attempts, would give one"
+        )
     return out

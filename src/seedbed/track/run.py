@@ -75,7 +75,9 @@ class Run:
         for path in (self.metrics, self.skills):
             if path.exists():
                 kept = [row for row in read_jsonl(path) if row["update"] <= update]
-                replace_file(path, lambda p, kept=kept: p.write_text("".join(json.dumps(row) + "\n" for row in kept), "utf-8"))
+                replace_file(
+                    path, lambda p, kept=kept: p.write_text("".join(json.dumps(row) + "\n" for row in kept), "utf-8")
+                )
 
 
 class Clock:
@@ -94,7 +96,7 @@ class Clock:
 
 
 def manifest() -> dict[str, Any]:
-    """What ran where: code commit and whether it was clean, packages, Python, machine. No paths, no environment variables."""
+    """What ran where: code commit (and if clean), packages, Python, machine. No paths, no environment variables."""
     import torch  # noqa: PLC0415
 
     packages = {d.metadata["Name"].lower(): d.version for d in distributions() if d.metadata["Name"]}
@@ -102,8 +104,13 @@ def manifest() -> dict[str, Any]:
         "code": _code_state(),
         "packages": dict(sorted(packages.items())),
         "python": platform.python_version(),
-        "machine": {"system": platform.system(), "processor": platform.machine(), "cpus": os.cpu_count(),
-                    "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())], "torch_threads": torch.get_num_threads()},
+        "machine": {
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "cpus": os.cpu_count(),
+            "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+            "torch_threads": torch.get_num_threads(),
+        },
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 
@@ -112,7 +119,9 @@ def _code_state() -> dict[str, Any]:
     here = Path(__file__).resolve().parent
 
     def git(*words: str) -> str:
-        return subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, timeout=20, check=True).stdout
+        return subprocess.run(
+            ["git", "-C", str(here), *words], capture_output=True, text=True, timeout=20, check=True
+        ).stdout
 
     try:
         if "src/seedbed" not in git("ls-files", "--full-name", str(here / "run.py")):

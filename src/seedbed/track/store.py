@@ -1,7 +1,7 @@
 """Trajectories, skills and scores on disk: JSON lines to read, safetensors for arrays, nothing that runs code.
 
-A part is two files: ``NAME.jsonl`` (one trajectory a line, texts and facts) and ``NAME.safetensors`` (token ids and per-token values).
-Both are written beside their place and renamed, so a part is there whole or not at all.
+A part is two files: ``NAME.jsonl`` (one trajectory a line, texts and facts) and ``NAME.safetensors`` (token ids and
+per-token values). Both are written beside their place and renamed, so a part is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -28,10 +28,19 @@ class TokenValues:
     advantage_T: np.ndarray
 
 
-def write_part(folder: Path, name: str, trajectories: Sequence[Trajectory], values: Mapping[str, TokenValues] | None = None) -> None:
-    """Store trajectories (and values by trajectory id). In the transcript layout only what each prompt adds is stored."""
+def write_part(
+    folder: Path, name: str, trajectories: Sequence[Trajectory], values: Mapping[str, TokenValues] | None = None
+) -> None:
+    """Store trajectories (and values by trajectory id); in the transcript layout only what each prompt adds."""
     folder.mkdir(parents=True, exist_ok=True)
-    pieces: dict[str, list[np.ndarray]] = {"prompt_ids": [], "response_ids": [], "logprobs": [], "ordinary": [], "skill": [], "advantage": []}
+    pieces: dict[str, list[np.ndarray]] = {
+        "prompt_ids": [],
+        "response_ids": [],
+        "logprobs": [],
+        "ordinary": [],
+        "skill": [],
+        "advantage": [],
+    }
     lines = []
     for trajectory in trajectories:
         lines.append(_line(trajectory))
@@ -45,9 +54,14 @@ def write_part(folder: Path, name: str, trajectories: Sequence[Trajectory], valu
             pieces["response_ids"].append(turn.response_ids_T)
             pieces["logprobs"].append(turn.logprobs_T)
     kinds = {"prompt_ids": np.int32, "response_ids": np.int32}
-    arrays = {key: np.concatenate([np.zeros(0), *parts]).astype(kinds.get(key, np.float32)) for key, parts in pieces.items()}
+    arrays = {
+        key: np.concatenate([np.zeros(0), *parts]).astype(kinds.get(key, np.float32)) for key, parts in pieces.items()
+    }
     replace_file(folder / f"{name}.safetensors", lambda path: save_file(arrays, path))
-    replace_file(folder / f"{name}.jsonl", lambda path: path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8"))
+    replace_file(
+        folder / f"{name}.jsonl",
+        lambda path: path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8"),
+    )
 
 
 def read_part(folder: Path, name: str) -> Iterator[tuple[Trajectory, TokenValues]]:
@@ -56,7 +70,7 @@ def read_part(folder: Path, name: str) -> Iterator[tuple[Trajectory, TokenValues
     path = folder / f"{name}.safetensors"
     try:
         arrays = load_file(path)
-    except Exception as error:  # noqa: BLE001 - safetensors raises its own Rust errors
+    except Exception as error:
         raise UserError(f"{path} cannot be read ({error}): it belongs to {name}.jsonl beside it") from error
     at = dict.fromkeys(arrays, 0)
 
@@ -70,14 +84,38 @@ def read_part(folder: Path, name: str) -> Iterator[tuple[Trajectory, TokenValues
         turns: list[Turn] = []
         for turn in line["turns"]:
             new = take("prompt_ids", turn["prompt_new"])
-            before = np.concatenate([turns[-1].prompt_ids_T, turns[-1].response_ids_T]) if turn["extends"] else np.zeros(0, np.int32)
+            before = (
+                np.concatenate([turns[-1].prompt_ids_T, turns[-1].response_ids_T])
+                if turn["extends"]
+                else np.zeros(0, np.int32)
+            )
             count = turn["response_tokens"]
-            turns.append(Turn(prompt=Prompt(tuple((a, b) for a, b in turn["prompt"])), prompt_ids_T=np.concatenate([before, new]).astype(np.int32),
-                              response_ids_T=take("response_ids", count), logprobs_T=take("logprobs", count), finish=turn["finish"],
-                              text=turn["text"], action=Action(turn["action"], turn["valid"]), observation=turn["observation"],
-                              reward=turn["reward"], prefix_break=turn["prefix_break"]))
-        trajectory = Trajectory(Task(**line["task"]), line["attempt"], line["goal"], tuple(turns), StopReason(line["stop"]), line["reward"],
-                                line["layout"], line["version"], line["seed"], line["cause"])
+            turns.append(
+                Turn(
+                    prompt=Prompt(tuple((a, b) for a, b in turn["prompt"])),
+                    prompt_ids_T=np.concatenate([before, new]).astype(np.int32),
+                    response_ids_T=take("response_ids", count),
+                    logprobs_T=take("logprobs", count),
+                    finish=turn["finish"],
+                    text=turn["text"],
+                    action=Action(turn["action"], turn["valid"]),
+                    observation=turn["observation"],
+                    reward=turn["reward"],
+                    prefix_break=turn["prefix_break"],
+                )
+            )
+        trajectory = Trajectory(
+            Task(**line["task"]),
+            line["attempt"],
+            line["goal"],
+            tuple(turns),
+            StopReason(line["stop"]),
+            line["reward"],
+            line["layout"],
+            line["version"],
+            line["seed"],
+            line["cause"],
+        )
         n = trajectory.sampled_tokens
         yield trajectory, TokenValues(take("ordinary", n), take("skill", n), take("advantage", n))
 
@@ -102,7 +140,7 @@ def read_skills(path: Path) -> list[tuple[Skill, dict[str, Any]]]:
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Lines of a JSONL file; an unfinished last line (a killed writer) is left out. Raises ``UserError`` for anything else."""
+    """Lines of a JSONL file, less an unfinished last one (a killed writer). Raises ``UserError`` for anything else."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -142,10 +180,32 @@ def _known(trajectory: Trajectory, k: int) -> int:
 
 
 def _line(trajectory: Trajectory) -> dict[str, Any]:
-    turns = [{"prompt": turn.prompt.slots, "text": turn.text, "action": turn.action.text, "valid": turn.action.valid,
-              "observation": turn.observation, "reward": turn.reward, "finish": turn.finish, "prefix_break": turn.prefix_break,
-              "extends": _known(trajectory, k) > 0, "prompt_new": len(turn.prompt_ids_T) - _known(trajectory, k),
-              "response_tokens": len(turn.response_ids_T)} for k, turn in enumerate(trajectory.turns_K)]
-    return {"id": trajectory.id, "task": as_dict(trajectory.task), "attempt": trajectory.attempt, "goal": trajectory.goal,
-            "stop": trajectory.stop.value, "reward": trajectory.reward, "layout": trajectory.layout, "version": trajectory.version,
-            "seed": trajectory.seed, "cause": trajectory.cause, "turns": turns}
+    turns = [
+        {
+            "prompt": turn.prompt.slots,
+            "text": turn.text,
+            "action": turn.action.text,
+            "valid": turn.action.valid,
+            "observation": turn.observation,
+            "reward": turn.reward,
+            "finish": turn.finish,
+            "prefix_break": turn.prefix_break,
+            "extends": _known(trajectory, k) > 0,
+            "prompt_new": len(turn.prompt_ids_T) - _known(trajectory, k),
+            "response_tokens": len(turn.response_ids_T),
+        }
+        for k, turn in enumerate(trajectory.turns_K)
+    ]
+    return {
+        "id": trajectory.id,
+        "task": as_dict(trajectory.task),
+        "attempt": trajectory.attempt,
+        "goal": trajectory.goal,
+        "stop": trajectory.stop.value,
+        "reward": trajectory.reward,
+        "layout": trajectory.layout,
+        "version": trajectory.version,
+        "seed": trajectory.seed,
+        "cause": trajectory.cause,
+        "turns": turns,
+    }

@@ -1,4 +1,4 @@
-"""Stage 1, second step: a skill for every collected trajectory, from rules, from the policy, or from an external analyzer."""
+"""Stage 1, second step: a skill for every collected trajectory, from rules, the policy or an external analyzer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,22 @@ from seedbed.types import Skill, Trajectory, UserError
 _BATCH = 64
 
 
-def annotate(run: Run, config: Config, source: str, report: Callable[[int, int, int], None] = lambda done, total, valid: None, **external: object) -> None:
+def annotate(
+    run: Run,
+    config: Config,
+    source: str,
+    report: Callable[[int, int, int], None] = lambda done, total, valid: None,
+    **external: object,
+) -> None:
     """Append one line per trajectory to ``skills.jsonl``; trajectories that have a skill there are not asked again.
 
-    ``source``: "rules", "policy" (the model that collected) or "openai" (``external``: model, base_url, ...). ``report(done, total, valid)``.
+    ``source``: "rules", "policy" (the model that collected) or "openai" (``external``: model, base_url, ...).
+    ``report(done, total, valid)`` counts trajectories.
     """
     todo = [t for t in read_collected(run) if not t.faulty and t.turns_K]
     total = len(todo)
     have = {s.trajectory: s for s, _ in read_skills(run.skills)} if run.skills.exists() else {}
+    have = {key: s for key, s in have.items() if s.status != "api_error"}  # a call that failed is made again
     if any(s.source != "policy" if source == "policy" else s.source == "policy" for s in have.values()):
         raise UserError(f"{run.skills} holds skills of another source: move it away to annotate anew")
     valid = sum(s.valid for s in have.values())
@@ -38,7 +46,9 @@ def annotate(run: Run, config: Config, source: str, report: Callable[[int, int, 
                 raise Stopped(f"stopped after {done} of {total} skills; run the same command again to go on")
 
 
-def _skills(trajectories: Sequence[Trajectory], config: Config, source: str, external: dict[str, object]) -> Iterable[Skill]:
+def _skills(
+    trajectories: Sequence[Trajectory], config: Config, source: str, external: dict[str, object]
+) -> Iterable[Skill]:
     if source == "rules":
         return (rules.annotate(t) for t in trajectories)
     if source == "policy":

@@ -19,10 +19,13 @@ from seedbed.types import Task, Trajectory, UserError
 _TASKS_A_PART = 20
 
 
-def collect(run: Run, config: Config, report: Callable[[int, int, float], None] = lambda done, total, success: None) -> None:
-    """Play ``collect.tasks`` tasks ``collect.attempts`` times into ``trajectories/c*.jsonl``; finished parts are kept on resume.
+def collect(
+    run: Run, config: Config, report: Callable[[int, int, float], None] = lambda done, total, success: None
+) -> None:
+    """Play ``collect.tasks`` tasks ``collect.attempts`` times into ``trajectories/c*.jsonl``.
 
-    ``report(done, total, success)`` counts episodes. Raises ``Stopped`` after a Ctrl-C.
+    Finished parts are kept on resume. ``report(done, total, success)`` counts episodes. Raises ``Stopped`` after a
+    Ctrl-C.
     """
     environment = make_environment(config.env.name, **config.env.options)
     engine, renderer = load_engine(config.model)
@@ -36,8 +39,15 @@ def collect(run: Run, config: Config, report: Callable[[int, int, float], None] 
             if name in have:
                 trajectories = [t for t, _ in read_part(run.trajectories, name)]
             else:
-                groups = collect_groups(engine, environment, renderer, settings, tasks[start : start + _TASKS_A_PART], config.collect.attempts,
-                                        seed=config.seed)
+                groups = collect_groups(
+                    engine,
+                    environment,
+                    renderer,
+                    settings,
+                    tasks[start : start + _TASKS_A_PART],
+                    config.collect.attempts,
+                    seed=config.seed,
+                )
                 trajectories = [t for group in groups for t in group.attempts_G]
                 write_part(run.trajectories, name, trajectories)
                 engine.release()
@@ -62,7 +72,11 @@ def draw_balanced(tasks: Sequence[Task], count: int, seed: int) -> list[Task]:
 
 def read_collected(run: Run) -> list[Trajectory]:
     """All trajectories of a collect run. Raises ``UserError`` if there is none."""
-    found = [t for name in parts(run.trajectories) for t, _ in read_part(run.trajectories, name)] if run.trajectories.is_dir() else []
+    found = (
+        [t for name in parts(run.trajectories) for t, _ in read_part(run.trajectories, name)]
+        if run.trajectories.is_dir()
+        else []
+    )
     if not found:
         raise UserError(f"{run.path} holds no trajectories: run seedbed collect first")
     return found

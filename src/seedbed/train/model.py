@@ -18,7 +18,7 @@ from seedbed.types import UserError
 
 
 def resolve(path: str) -> Path:
-    """The folder of a model: a path, or ``tiny`` for the one inside the package. Raises ``UserError`` naming what is missing."""
+    """The folder of a model: a path, or ``tiny`` for the packaged one. Raises ``UserError`` naming what is missing."""
     if path == "tiny":
         with as_file(files("seedbed.presets") / "tiny") as folder:
             return folder
@@ -26,12 +26,17 @@ def resolve(path: str) -> Path:
     if (folder / "policy").is_dir():  # a checkpoint of a run
         folder = folder / "policy"
     if not folder.is_dir():
-        raise UserError(f"model.path {path!r} is not a folder: give a Hugging Face model folder, a checkpoint, or 'tiny'")
+        raise UserError(
+            f"model.path {path!r} is not a folder: give a Hugging Face model folder, a checkpoint, or 'tiny'"
+        )
     for name in ("config.json", "tokenizer.json"):
         if not (folder / name).is_file():
             raise UserError(f"model.path {path!r} holds no {name}: it is not a Hugging Face model folder")
     if not list(folder.glob("*.safetensors")):
-        raise UserError(f"model.path {path!r} holds no .safetensors weights (seedbed loads no pickles): convert it with save_pretrained")
+        raise UserError(
+            f"model.path {path!r} holds no .safetensors weights (seedbed loads no pickles): "
+            "convert it with save_pretrained"
+        )
     return folder
 
 
@@ -44,7 +49,9 @@ def load_policy(settings: ModelSettings) -> tuple[nn.Module, Renderer]:
     folder = resolve(settings.path)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, settings.dtype), local_files_only=True, use_safetensors=True)
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=getattr(torch, settings.dtype), local_files_only=True, use_safetensors=True
+        )
     except (OSError, ValueError, KeyError, RuntimeError, json.JSONDecodeError) as error:
         raise UserError(f"model.path {settings.path!r} cannot be loaded: {str(error).splitlines()[0]}") from error
     return model.to(pick_device(settings.device)).eval(), Renderer(tokenizer, settings.template_options, settings.path)
@@ -76,4 +83,8 @@ def save_policy(model: nn.Module, renderer: Renderer, folder: Path) -> None:
 
 def folder_hashes(folder: Path, keep: Callable[[str], bool] = lambda _: True) -> dict[str, str]:
     """sha256 of every file of a model folder, by name."""
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir()) if p.is_file() and keep(p.name)}
+    return {
+        p.name: hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in sorted(folder.iterdir())
+        if p.is_file() and keep(p.name)
+    }

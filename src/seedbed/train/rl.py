@@ -7,8 +7,9 @@
         4. advantages and distillation streams                           (algorithm)
         5. minimise L = L_policy + lambda L_opd + kl KL - c entropy      (learner)
 
-One module is all four roles; the assertion that trajectory, skill and scores share one version is in ``skills/analyze.py`` and
-``scoring.py``. What happens in update ``u`` is a pure function of the weights and (seed, u), so a resumed run equals an uninterrupted one.
+One module is all four roles; the assertion that trajectory, skill and scores share one version is in
+``skills/analyze.py`` and ``scoring.py``. What happens in update ``u`` is a pure function of the weights and (seed, u),
+so a resumed run equals an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -50,17 +51,24 @@ class Trainer:
 
     def __init__(self, run: Run, config: Config):
         if config.model.dtype != "float32":
-            raise UserError(f"model.dtype={config.model.dtype} cannot be trained: optimiser steps of 1e-6 vanish in it; use float32")
+            raise UserError(
+                f"model.dtype={config.model.dtype} cannot be trained: optimiser steps of 1e-6 vanish in it; use float32"
+            )
         self.run, self.config = run, config
         self.environment: Environment = make_environment(config.env.name, **config.env.options)
         self.tasks: Sequence[Task] = self.environment.tasks(config.env.train_split)
         if len(self.tasks) < config.train.tasks:
-            raise UserError(f"split {config.env.train_split!r} has {len(self.tasks)} tasks, fewer than train.tasks={config.train.tasks}")
+            raise UserError(
+                f"split {config.env.train_split!r} has {len(self.tasks)} tasks, "
+                f"fewer than train.tasks={config.train.tasks}"
+            )
         self.panel = load_panel(config.env.panel) if config.eval.every else None
         self.stage1: list[SftRow] = []
         if config.train.rehearsal_rows:
             if not config.train.rehearsal_data:
-                raise UserError("train.rehearsal_rows is set but train.rehearsal_data is not: name the folder of the sft run")
+                raise UserError(
+                    "train.rehearsal_rows is set but train.rehearsal_data is not: name the folder of the sft run"
+                )
             self.stage1 = load_rows(Path(config.train.rehearsal_data))
         self.algorithm = make_algorithm(config.algo)
         self.engine, self.renderer = load_engine(config.model)
@@ -72,11 +80,13 @@ class Trainer:
         self.done, self.steps = 0, 0  # updates and optimiser steps
 
     def resume(self) -> None:
-        """Go on from the newest checkpoint. Raises ``UserError`` if the model the run started from has changed since."""
+        """Go on from the newest checkpoint. Raises ``UserError`` if the model the run started from has changed."""
         state = load_checkpoint(latest_checkpoint(self.run.checkpoints), self.engine.model, self.optimizer)
         if state["start"] != self.start_hash:
-            raise UserError(f"the weights at model.path={self.config.model.path!r} are not those this run started from: "
-                            "its KL reference would change; put them back or start a new run")
+            raise UserError(
+                f"the weights at model.path={self.config.model.path!r} are not those this run started from: "
+                "its KL reference would change; put them back or start a new run"
+            )
         self.done, self.steps = state["update"], state["optimizer_steps"]
         self.engine.advance(self.done)
         self.run.rewind(self.done)
@@ -95,38 +105,65 @@ class Trainer:
                 if last or self.done % settings.checkpoint_every == 0:
                     self.save()
                 if interrupt.requested and self.done < settings.updates:
-                    raise Stopped(f"stopped after update {self.done} of {settings.updates}; go on with: seedbed train --resume {self.run.path}")
+                    raise Stopped(
+                        f"stopped after update {self.done} of {settings.updates}; "
+                        f"go on with: seedbed train --resume {self.run.path}"
+                    )
 
     def update(self) -> dict[str, Any]:
         """One update of the loop; returns its metrics row."""
         config, clock = self.config, Clock()
         with clock.phase("rollout"):
-            groups = collect_groups(self.engine, self.environment, self.renderer, config.rollout,
-                                    draw_tasks(self.tasks, config.train.tasks, config.seed, self.done), config.train.attempts,
-                                    seed=update_seed(config.seed, self.done))
+            groups = collect_groups(
+                self.engine,
+                self.environment,
+                self.renderer,
+                config.rollout,
+                draw_tasks(self.tasks, config.train.tasks, config.seed, self.done),
+                config.train.attempts,
+                seed=update_seed(config.seed, self.done),
+            )
         batch = Batch(groups)
         row: dict[str, Any] = {"update": self.done + 1, **episode_metrics(batch)}
         if row["faults"] > config.train.max_fault_share * row["episodes"]:
             cause = next(t.cause for t in batch.trajectories if t.faulty)
-            raise UserError(f"{row['faults']} of {row['episodes']} episodes broke (first cause: {cause}), over "
-                            f"train.max_fault_share={config.train.max_fault_share}: the environment needs mending, not the policy")
+            raise UserError(
+                f"{row['faults']} of {row['episodes']} episodes broke (first cause: {cause}), over "
+                f"train.max_fault_share={config.train.max_fault_share}: the environment needs mending, not the policy"
+            )
         with clock.phase("analyze"):
             if self.algorithm.needs_skills:
                 batch.skills = analyze(self.engine, self.renderer, batch.trajectories, config.analyzer)
         self.engine.release()
         with clock.phase("score"):
             batch.samples = [s for t in batch.trajectories for s in build_samples(t, self.renderer.stop_id)]
-            batch.scores = score_pairs(self.engine, self.renderer, batch.samples, batch.skills, temperature=self.temperature,
-                                       max_prompt_tokens=config.rollout.max_prompt_tokens)
+            batch.scores = score_pairs(
+                self.engine,
+                self.renderer,
+                batch.samples,
+                batch.skills,
+                temperature=self.temperature,
+                max_prompt_tokens=config.rollout.max_prompt_tokens,
+            )
             reference = None
             if self.reference is not None:
-                reference = self.reference.score([ScoreRow(s.ids_T, s.sampled_T) for s in batch.samples], self.temperature)
+                reference = self.reference.score(
+                    [ScoreRow(s.ids_T, s.sampled_T) for s in batch.samples], self.temperature
+                )
         batch.streams, counts = self.algorithm.streams(batch)
         row |= counts | signal_metrics(batch, self.algorithm)
         with clock.phase("update"):
-            row |= update_policy(self.engine.model, self.optimizer, build_rows(batch, reference), config.train,
-                                 coefficient=self.algorithm.coefficient, gate=self.algorithm.gate, temperature=self.temperature,
-                                 first_step=self.steps, rehearse=self._rehearse)
+            row |= update_policy(
+                self.engine.model,
+                self.optimizer,
+                build_rows(batch, reference),
+                config.train,
+                coefficient=self.algorithm.coefficient,
+                gate=self.algorithm.gate,
+                temperature=self.temperature,
+                first_step=self.steps,
+                rehearse=self._rehearse,
+            )
         self.done, self.steps = self.done + 1, self.steps + row["optimizer_steps"]
         self.engine.advance(self.done)
         with clock.phase("store"):
@@ -139,10 +176,18 @@ class Trainer:
         return self.config.rollout.temperature or 1.0
 
     def evaluate(self) -> dict[str, Any]:
-        """Play the panel as deployed: the policy alone. The whole result goes to ``eval/``, its summary to the metrics."""
+        """Play the panel as deployed: the policy alone. Full result to ``eval/``, its summary to the metrics."""
         settings = self.config.eval
-        result = evaluate(self.engine, self.environment, self.renderer, self.config.rollout, self.panel, attempts=settings.attempts,
-                          temperature=settings.temperature, seed=self.config.seed)
+        result = evaluate(
+            self.engine,
+            self.environment,
+            self.renderer,
+            self.config.rollout,
+            self.panel,
+            attempts=settings.attempts,
+            temperature=settings.temperature,
+            seed=self.config.seed,
+        )
         self.engine.release()
         self.run.write_json(f"eval/u{self.done:04d}.json", {"label": f"update {self.done}", **result})
         return {"panel": self.panel.name, "temperature": settings.temperature, **result["summary"]}
@@ -163,15 +208,21 @@ class Trainer:
         for sample, score, stream in zip(batch.samples, batch.scores, batch.streams, strict=True):
             at = sample.sampled_T
             skill = score.skill_T[at] if score.skill_T is not None else np.full(int(at.sum()), np.nan, np.float32)
-            pieces.setdefault(sample.trajectory.id, []).append(TokenValues(score.ordinary_T[at], skill, stream.advantage_T[at]))
-        values = {key: TokenValues(*(np.concatenate([getattr(p, n) for p in parts]) for n in ("ordinary_T", "skill_T", "advantage_T")))
-                  for key, parts in pieces.items()}
+            pieces.setdefault(sample.trajectory.id, []).append(
+                TokenValues(score.ordinary_T[at], skill, stream.advantage_T[at])
+            )
+        values = {
+            key: TokenValues(
+                *(np.concatenate([getattr(p, n) for p in parts]) for n in ("ordinary_T", "skill_T", "advantage_T"))
+            )
+            for key, parts in pieces.items()
+        }
         write_part(self.run.trajectories, f"u{self.done:04d}", batch.trajectories, values)
         append_jsonl(self.run.skills, [skill_line(s, update=self.done) for s in batch.skills.values()])
 
 
 def draw_tasks(tasks: Sequence[Task], count: int, seed: int, update: int) -> list[Task]:
-    """The tasks of an update: a slice of one shuffled pass after another over the split, a pure function of seed and update.
+    """The tasks of an update, a pure function of seed and update: the next slice of a shuffled pass over the split.
 
     A pass that has fewer than ``count`` tasks left is cut short, so that no task occurs twice in an update.
     """
@@ -183,4 +234,3 @@ def draw_tasks(tasks: Sequence[Task], count: int, seed: int, update: int) -> lis
 def update_seed(seed: int, update: int) -> int:
     """Sampling seed of one update, 64 bits."""
     return int.from_bytes(hashlib.blake2b(f"{seed}/update/{update}".encode(), digest_size=8).digest(), "big")
-

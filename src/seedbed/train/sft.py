@@ -1,7 +1,7 @@
-"""Stage 1, third step: fine-tune the policy to write the skills itself (paper 1.1, L_sft), and look at both roles afterwards.
+"""Stage 1, third step: fine-tune the policy to write the skills itself (paper 1.1, L_sft), then look at both roles.
 
-Loss on the annotated answer only, as in the paper. ``sft.rehearsal`` adds the episode's own action tokens of the same rows (ours): a tiny
-probe forgot how to act without them.
+Loss on the annotated answer only, as in the paper. ``sft.rehearsal`` adds the episode's own action tokens of the same
+rows (ours): a tiny probe forgot how to act without them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from seedbed.train.update import NonFinite, answer_loss, build_optimizer
 from seedbed.types import UserError
 
 
-def fine_tune(run: Run, config: Config, collected: Run, *, resume: bool = False, report: Callable[[dict[str, Any]], None] = lambda row: None) -> None:
+def fine_tune(
+    run: Run,
+    config: Config,
+    collected: Run,
+    *,
+    resume: bool = False,
+    report: Callable[[dict[str, Any]], None] = lambda row: None,
+) -> None:
     """Build the rows, train ``sft.epochs`` epochs, save a checkpoint after each. Resumes at an epoch's end.
 
     Raises ``UserError`` without a single valid skill and ``Stopped`` after a Ctrl-C.
@@ -65,30 +72,48 @@ def fine_tune(run: Run, config: Config, collected: Run, *, resume: bool = False,
                 optimizer.step()
             with torch.no_grad():
                 held_out = answer_loss(model, validation, config.train.micro_tokens, rehearsal=0.0)
-            row = {"update": epoch + 1, "steps": (epoch + 1) * per_epoch, "loss": float(np.mean(losses)), "validation_loss": held_out}
+            row = {
+                "update": epoch + 1,
+                "steps": (epoch + 1) * per_epoch,
+                "loss": float(np.mean(losses)),
+                "validation_loss": held_out,
+            }
             run.log(row)
             report(row)
             save_checkpoint(run.checkpoints, epoch + 1, model, renderer, optimizer, {"optimizer_steps": row["steps"]})
             if interrupt.requested and epoch + 1 < settings.epochs:
-                raise Stopped(f"stopped after epoch {epoch + 1} of {settings.epochs}; go on with: seedbed sft --resume {run.path}")
+                raise Stopped(
+                    f"stopped after epoch {epoch + 1} of {settings.epochs}; go on with: seedbed sft --resume {run.path}"
+                )
 
 
-def measure(engine: TorchEngine, renderer: Renderer, config: Config, *, attempts: int = 1) -> dict[str, Any]:
-    """Both roles of one policy on the panel at temperature 1: acting success and share of its own trajectories it can analyse."""
+def measure(engine: TorchEngine, renderer: Renderer, config: Config, *, tasks: int | None = None) -> dict[str, Any]:
+    """Both roles of one policy at temperature 1: acting success, and the share of its own trajectories it can analyse.
+
+    On every task of the panel, or on ``tasks`` of them spread evenly.
+    """
     environment = make_environment(config.env.name, **config.env.options)
     settings = config.rollout.model_copy(update={"temperature": 1.0})
-    groups = collect_groups(engine, environment, renderer, settings, load_panel(config.env.panel).tasks, attempts, seed=config.seed)
+    panel = load_panel(config.env.panel).tasks
+    chosen = panel[:: max(len(panel) // tasks, 1)][:tasks] if tasks else panel
+    groups = collect_groups(engine, environment, renderer, settings, chosen, 1, seed=config.seed)
     trajectories = [t for g in groups for t in g.attempts_G]
     skills = analyze(engine, renderer, trajectories, config.analyzer)
     engine.release()
-    return {"acting_success": float(np.mean([t.won for t in trajectories])), "episodes": len(trajectories), **coverage(skills, trajectories)}
+    return {
+        "acting_success": float(np.mean([t.won for t in trajectories])),
+        "episodes": len(trajectories),
+        **coverage(skills, trajectories),
+    }
 
 
 def _rows(run: Run, config: Config, collected: Run, renderer: Renderer) -> tuple[list[SftRow], list[SftRow]]:
     skills = {s.trajectory: s for s, _ in read_skills(collected.skills)} if collected.skills.exists() else {}
     rows = build_rows(read_collected(collected), skills, renderer, config.sft.max_tokens)
     if not rows:
-        raise UserError(f"{collected.path} holds no valid skill, so there is nothing to fine-tune on: run seedbed annotate first")
+        raise UserError(
+            f"{collected.path} holds no valid skill, so there is nothing to fine-tune on: run seedbed annotate first"
+        )
     train, validation = split_rows(rows, config.sft.validation, config.seed)
     save_rows(run.path, train, validation, skills, collected.path)
     return train, validation

@@ -1,7 +1,7 @@
 """Checkpoints: safetensors and JSON, written whole or not at all, enough to go on to the bit.
 
-Nothing in seedbed draws from a global random state: tasks, sampling and minibatches are pure functions of (seed, update), so the
-update counter is the task cursor and the random state in one.
+Nothing in seedbed draws from a global random state: tasks, sampling and minibatches are pure functions of
+(seed, update), so the update counter is the task cursor and the random state in one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,26 @@ from seedbed.train.model import save_policy
 from seedbed.types import UserError
 
 
-def save_checkpoint(folder: Path, update: int, model: nn.Module, renderer: Renderer, optimizer: torch.optim.Optimizer, facts: dict[str, Any]) -> Path:
-    """``folder/u<update>/`` with ``policy/`` (a plain Hugging Face folder), ``optimizer.safetensors`` and ``state.json``."""
+def save_checkpoint(
+    folder: Path,
+    update: int,
+    model: nn.Module,
+    renderer: Renderer,
+    optimizer: torch.optim.Optimizer,
+    facts: dict[str, Any],
+) -> Path:
+    """``folder/u<update>/`` with ``policy/`` (plain Hugging Face folder), ``optimizer.safetensors``, ``state.json``."""
     final = folder / f"u{update:04d}"
     part = folder / f".u{update:04d}.part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     save_policy(model, renderer, part / "policy")
     names = {parameter: name for name, parameter in model.named_parameters()}
-    tensors = {f"{key}/{names[parameter]}": value for parameter, state in optimizer.state.items() for key, value in state.items()}
+    tensors = {
+        f"{key}/{names[parameter]}": value
+        for parameter, state in optimizer.state.items()
+        for key, value in state.items()
+    }
     save_file({k: v.detach().contiguous() for k, v in tensors.items()}, part / "optimizer.safetensors")
     (part / "state.json").write_text(json.dumps({"update": update, **facts}, indent=1) + "\n", "utf-8")
     shutil.rmtree(final, ignore_errors=True)
@@ -46,13 +57,15 @@ def latest_checkpoint(folder: Path) -> Path:
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Put weights and optimizer state in place and return ``state.json``. Raises ``UserError`` for a damaged checkpoint."""
+    """Put weights and optimizer state in place; return ``state.json``. Raises ``UserError`` if a file is damaged."""
     try:
         state = json.loads((path / "state.json").read_text("utf-8"))
         weights = {k: v for file in sorted((path / "policy").glob("*.safetensors")) for k, v in load_file(file).items()}
         moments = load_file(path / "optimizer.safetensors")
-    except Exception as error:  # noqa: BLE001 - JSON, file system and Rust errors alike
-        raise UserError(f"checkpoint {path} cannot be read ({error}): delete it to go on from the one before") from error
+    except Exception as error:
+        raise UserError(
+            f"checkpoint {path} cannot be read ({error}): delete it to go on from the one before"
+        ) from error
     missing = set(dict(model.named_parameters())) - set(weights)
     if missing:
         raise UserError(f"checkpoint {path} lacks weights ({sorted(missing)[0]}, ...): it belongs to another model")

@@ -1,7 +1,7 @@
 """One policy update: rows and streams become optimiser steps. Knows terms and weights, no method names.
 
-A minibatch (one optimiser step) is a number of whole groups; its micro-batches only bound memory. Every term is a sum with weights that
-were computed over the whole minibatch, so the micro-batch size never changes the gradient.
+A minibatch (one optimiser step) is a number of whole groups; its micro-batches only bound memory. Every term is a sum
+with weights that were computed over the whole minibatch, so the micro-batch size never changes the gradient.
 """
 
 from __future__ import annotations
@@ -17,11 +17,21 @@ from torch import Tensor, nn
 from seedbed.config import TrainSettings
 from seedbed.engines.base import ScoreRow
 from seedbed.engines.forward import micro_batches, selected_logits
-from seedbed.loss import aggregation_weights, entropy, kl_loss, mean_metrics, opd_loss, policy_loss, selected_logprobs, weighted_sum
+from seedbed.loss import (
+    aggregation_weights,
+    entropy,
+    kl_loss,
+    mean_metrics,
+    opd_loss,
+    policy_loss,
+    selected_logprobs,
+    weighted_sum,
+)
 from seedbed.skills.sft_data import SftRow
 from seedbed.types import Batch, Sample, Streams
 
 _TERMS = ("policy", "opd", "kl", "entropy")
+_PROBE_ROWS = 4
 
 
 class NonFinite(RuntimeError):
@@ -54,8 +64,17 @@ def build_rows(batch: Batch, reference: Sequence[np.ndarray] | None) -> list[Row
     rows = []
     for i, (sample, score, stream) in enumerate(zip(batch.samples, batch.scores, batch.streams, strict=True)):
         at = sample.sampled_T
-        rows.append(Row(ScoreRow(sample.ids_T, at), len(sample.turns), sample.trajectory.task.id, score.ordinary_T[at],
-                        stream.advantage_T[at], _teacher(sample, stream), None if reference is None else reference[i]))
+        rows.append(
+            Row(
+                ScoreRow(sample.ids_T, at),
+                len(sample.turns),
+                sample.trajectory.task.id,
+                score.ordinary_T[at],
+                stream.advantage_T[at],
+                _teacher(sample, stream),
+                None if reference is None else reference[i],
+            )
+        )
     return rows
 
 
@@ -70,41 +89,90 @@ def minibatches(rows: Sequence[Row], turns: int) -> list[list[Row]]:
     return [m for m in out if m]
 
 
-def update_policy(model: nn.Module, optimizer: torch.optim.Optimizer, rows: Sequence[Row], settings: TrainSettings, *, coefficient: float,
-                  gate: Callable[[Tensor], Tensor] | None, temperature: float, first_step: int, rehearse: Callable[[int], Sequence[SftRow]],
-                  ) -> dict[str, Any]:
-    """Take one optimiser step per minibatch and return metrics. ``rehearse(step)`` gives Stage-1 rows to add, often none.
+def update_policy(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    rows: Sequence[Row],
+    settings: TrainSettings,
+    *,
+    coefficient: float,
+    gate: Callable[[Tensor], Tensor] | None,
+    temperature: float,
+    first_step: int,
+    rehearse: Callable[[int], Sequence[SftRow]],
+) -> dict[str, Any]:
+    """Take one optimiser step per minibatch and return metrics.
 
-    Raises ``NonFinite`` before a step with a non-finite gradient. Without any sampled token nothing changes.
+    ``rehearse(step)`` gives Stage-1 rows to add, often none. Raises ``NonFinite`` before a step with a non-finite
+    gradient. Without any sampled token nothing changes.
     """
     sums: dict[str, dict[str, Tensor]] = {term: {} for term in _TERMS}
     losses = dict.fromkeys((*_TERMS, "rehearsal"), 0.0)
-    norms, parts, steps = [], {}, 0
+    norms, steps = [], 0
+    parts = _probe(model, rows, settings, coefficient, gate, temperature) if rows else {}
     for batch in minibatches(rows, settings.minibatch_rows):
         for group in optimizer.param_groups:
             group["lr"] = settings.lr * min(1.0, (first_step + steps + 1) / max(settings.warmup, 1))
         optimizer.zero_grad(set_to_none=True)
         weights = _weights(batch, settings)
         for micro in micro_batches([len(r.score.ids_T) for r in batch], settings.micro_tokens):
-            terms = _terms(model, [batch[i] for i in micro], [weights[i] for i in micro], settings, coefficient, gate, temperature, sums)
-            if not parts:  # a diagnostic: gradient norm of each term on the first micro-batch of the update
-                parts = {name: _norm(torch.autograd.grad(term, list(model.parameters()), retain_graph=True, allow_unused=True))
-                         for name, term in terms.items()}
+            terms = _terms(
+                model,
+                [batch[i] for i in micro],
+                [weights[i] for i in micro],
+                settings,
+                coefficient,
+                gate,
+                temperature,
+                sums,
+            )
             for name, term in terms.items():
                 losses[name] += float(term.detach())
             sum(terms.values()).backward()
         losses["rehearsal"] += _rehearse(model, rehearse(first_step + steps), settings)
         norm = float(nn.utils.clip_grad_norm_(model.parameters(), settings.grad_clip))
         if not np.isfinite(norm):
-            raise NonFinite(f"the gradient norm of optimiser step {first_step + steps + 1} is {norm}; losses so far: {losses}")
+            raise NonFinite(
+                f"the gradient norm of optimiser step {first_step + steps + 1} is {norm}; losses so far: {losses}"
+            )
         optimizer.step()
         norms.append(norm)
         steps += 1
     return _report(sums, losses, norms, parts, steps, optimizer.param_groups[0]["lr"])
 
 
-def _terms(model: nn.Module, rows: list[Row], weights: list[tuple[np.ndarray, np.ndarray]], settings: TrainSettings, coefficient: float,
-           gate: Callable[[Tensor], Tensor] | None, temperature: float, sums: dict[str, dict[str, Tensor]]) -> dict[str, Tensor]:
+def _probe(
+    model: nn.Module,
+    rows: Sequence[Row],
+    settings: TrainSettings,
+    coefficient: float,
+    gate: Callable[[Tensor], Tensor] | None,
+    temperature: float,
+) -> dict[str, float]:
+    """Gradient norm of each weighted term before the update.
+
+    On a few rows spread over it, because a backward pass per term is dear.
+    """
+    few = rows[:: -(-len(rows) // _PROBE_ROWS)]
+    terms = _terms(
+        model, few, _weights(few, settings), settings, coefficient, gate, temperature, {term: {} for term in _TERMS}
+    )
+    return {
+        name: _norm(torch.autograd.grad(term, list(model.parameters()), retain_graph=True, allow_unused=True))
+        for name, term in terms.items()
+    }
+
+
+def _terms(
+    model: nn.Module,
+    rows: Sequence[Row],
+    weights: Sequence[tuple[np.ndarray, np.ndarray]],
+    settings: TrainSettings,
+    coefficient: float,
+    gate: Callable[[Tensor], Tensor] | None,
+    temperature: float,
+    sums: dict[str, dict[str, Tensor]],
+) -> dict[str, Tensor]:
     """The weighted terms of one micro-batch as they are summed into the objective (DESIGN 1.7)."""
     logits, targets = selected_logits(model, [r.score for r in rows])
     device = logits.device
@@ -114,8 +182,15 @@ def _terms(model: nn.Module, rows: list[Row], weights: list[tuple[np.ndarray, np
 
     logp = selected_logprobs(logits, targets, temperature)
     weight, taught = flat([w for w, _ in weights]), flat([w for _, w in weights])
-    policy = policy_loss(logp, flat([r.old for r in rows]), flat([r.advantage for r in rows]), weight, clip_low=settings.clip,
-                         clip_high=settings.clip, dual_clip=settings.dual_clip)
+    policy = policy_loss(
+        logp,
+        flat([r.old for r in rows]),
+        flat([r.advantage for r in rows]),
+        weight,
+        clip_low=settings.clip,
+        clip_high=settings.clip,
+        dual_clip=settings.dual_clip,
+    )
     _add(sums["policy"], policy.metrics)
     terms = {"policy": policy.loss}
     spread = entropy(logits if settings.entropy_coefficient else logits.detach(), temperature)
@@ -144,8 +219,13 @@ def _weights(batch: Sequence[Row], settings: TrainSettings) -> list[tuple[np.nda
     return [(policy[i, : len(row.old)], taught[i, : len(row.old)]) for i, row in enumerate(batch)]
 
 
-def answer_loss(model: nn.Module, rows: Sequence[SftRow], micro_tokens: int, rehearsal: float, scale: float = 1.0) -> float:
-    """Stage-1 loss of ``rows``, gradients accumulated: mean NLL of the answers plus ``rehearsal`` times that of the own actions."""
+def answer_loss(
+    model: nn.Module, rows: Sequence[SftRow], micro_tokens: int, rehearsal: float, scale: float = 1.0
+) -> float:
+    """Stage-1 loss of ``rows``, gradients accumulated.
+
+    Mean NLL of the answers plus ``rehearsal`` times that of the own actions.
+    """
     if not rows:
         return 0.0
     counts = [max(sum(int(getattr(r, name).sum()) for r in rows), 1) for name in ("answer_T", "action_T")]
@@ -154,8 +234,12 @@ def answer_loss(model: nn.Module, rows: Sequence[SftRow], micro_tokens: int, reh
         picked = [rows[i] for i in micro]
         masks = [r.answer_T | r.action_T if rehearsal else r.answer_T for r in picked]
         logits, targets = selected_logits(model, [ScoreRow(r.ids_T, m) for r, m in zip(picked, masks, strict=True)])
-        weight = np.concatenate([np.where(r.answer_T[m], 1 / counts[0], rehearsal / counts[1]) for r, m in zip(picked, masks, strict=True)])
-        loss = -scale * weighted_sum(selected_logprobs(logits, targets), torch.from_numpy(weight.astype(np.float32)).to(logits.device))
+        weight = np.concatenate(
+            [np.where(r.answer_T[m], 1 / counts[0], rehearsal / counts[1]) for r, m in zip(picked, masks, strict=True)]
+        )
+        loss = -scale * weighted_sum(
+            selected_logprobs(logits, targets), torch.from_numpy(weight.astype(np.float32)).to(logits.device)
+        )
         if torch.is_grad_enabled():
             loss.backward()
         total += float(loss.detach())
@@ -182,15 +266,27 @@ def _norm(grads: Sequence[Tensor | None]) -> float:
     return float(torch.sqrt(sum((g.float().square().sum() for g in grads if g is not None), torch.zeros(()))))
 
 
-def _report(sums: dict[str, dict[str, Tensor]], losses: dict[str, float], norms: list[float], parts: dict[str, float], steps: int, lr: float) -> dict[str, Any]:
+def _report(
+    sums: dict[str, dict[str, Tensor]],
+    losses: dict[str, float],
+    norms: list[float],
+    parts: dict[str, float],
+    steps: int,
+    lr: float,
+) -> dict[str, Any]:
     means = {term: mean_metrics(values) for term, values in sums.items() if values}
     out: dict[str, Any] = {"optimizer_steps": steps, "lr": lr, "grad_norm": float(np.mean(norms)) if norms else 0.0}
     out |= {f"loss_{name}": value / max(steps, 1) for name, value in losses.items()}
     out |= {f"grad_{name}": value for name, value in parts.items()}
     out["loss_total"] = sum(losses.values()) / max(steps, 1)
     if "policy" in means:
-        out |= {"tokens_trained": int(means["policy"]["tokens"]), "clip_share": means["policy"]["clipped"], "old_kl": means["policy"]["old_kl"],
-                "outlier_share": means["policy"]["outlier"], "entropy": means["entropy"]["entropy"]}
+        out |= {
+            "tokens_trained": int(means["policy"]["tokens"]),
+            "clip_share": means["policy"]["clipped"],
+            "old_kl": means["policy"]["old_kl"],
+            "outlier_share": means["policy"]["outlier"],
+            "entropy": means["entropy"]["entropy"],
+        }
     if "kl" in means:
         out["kl"] = means["kl"]["kl"]
     if "opd" in means:

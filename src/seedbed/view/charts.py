@@ -1,6 +1,6 @@
-"""Lines, intervals and bars as inline SVG: no script, no network. Numbers appear on hover; colours come from the page.
+"""Lines, intervals and bars as inline SVG: no script, no network. Numbers show on hover; colours are the page's.
 
-Series are told apart by colour (blue, orange, green, purple: safe for the common colour-vision deficiencies) and by dash
+Series are told apart by colour (blue, orange, green, purple: safe for the common colour-vision deficiencies) and dash
 pattern, so a grey print works too.
 """
 
@@ -59,22 +59,23 @@ def line_chart(title: str, series: Sequence[Series], *, percent: bool = False, x
 
 def interval_chart(title: str, rows: Sequence[Interval]) -> Markup:
     """Points with their intervals, one row each, on an axis from 0 to 100 %."""
-    label, width, step = 150, 560, 24
-    height = step * len(rows) + 30
-    x_at = _scale(0, 1, label, width - 20)
+    left, width, step = 150, 560, 24
+    bottom = step * len(rows) + 6
+    x_at = _scale(0, 1, left, width - 20)
     body = []
     for tick in (0, 0.25, 0.5, 0.75, 1):
-        body.append(Markup('<line class="rule" x1="{0}" x2="{0}" y1="6" y2="{1}"/><text class="tick" x="{0}" y="{2}" '
-                           'text-anchor="middle">{3:.0%}</text>').format(_r(x_at(tick)), height - 24, height - 8, tick))
+        body.append(_rule("rule", x_at(tick), 6, x_at(tick), bottom))
+        body.append(_text("tick", x_at(tick), bottom + 16, f"{tick:.0%}", "middle"))
     for i, row in enumerate(rows):
         y = step * i + step / 2 + 6
         words = f"{row.label}: {_amount(row.value, True)} (95 % {_amount(row.low, True)} to {_amount(row.high, True)})"
-        body.append(Markup(
-            '<g class="s{style}"><title>{words}</title><text class="label" x="{lx}" y="{ty}" text-anchor="end">{label}'
-            '</text><line class="bar" x1="{a}" x2="{b}" y1="{y}" y2="{y}"/><circle cx="{c}" cy="{y}" r="4.5"/></g>').format(
-            style=row.style % 4, words=words, lx=label - 10, ty=_r(y + 4), label=_short(row.label, 24), a=_r(x_at(row.low)),
-            b=_r(x_at(row.high)), c=_r(x_at(row.value)), y=_r(y)))
-    return _svg(title, width, height, body)
+        parts = [
+            _text("label", left - 10, y + 4, _short(row.label, 24), "end"),
+            _rule("bar", x_at(row.low), y, x_at(row.high), y),
+            Markup('<circle cx="{}" cy="{}" r="4.5"/>').format(_r(x_at(row.value)), _r(y)),
+        ]
+        body.append(_group(row.style, words, parts))
+    return _svg(title, width, bottom + 24, body)
 
 
 def seconds_chart(title: str, seconds: Mapping[str, float]) -> Markup:
@@ -82,17 +83,15 @@ def seconds_chart(title: str, seconds: Mapping[str, float]) -> Markup:
     kept = sorted(((name, s) for name, s in seconds.items() if _finite(s) and s > 0), key=lambda item: -item[1])
     if not kept:
         return Markup("")
-    label, step, total = 110, 20, sum(s for _, s in kept)
-    x_at = _scale(0, kept[0][1], label, _WIDTH - 60)
+    left, step, total = 110, 20, sum(s for _, s in kept)
+    x_at = _scale(0, kept[0][1], left, _WIDTH - 60)
     body = []
     for i, (name, s) in enumerate(kept):
         y = step * i + 6
-        body.append(Markup(
-            '<g class="s0"><title>{name}: {s:.1f} s, {share:.0%} of {total:.1f} s</title><text class="label" x="{lx}" y="{ty}"'
-            ' text-anchor="end">{short}</text><rect x="{label}" y="{y}" width="{w}" height="13" rx="2"/><text class="tick" '
-            'x="{vx}" y="{ty}">{s:.1f} s</text></g>').format(
-            name=name, s=s, share=s / total, total=total, lx=label - 8, ty=y + 11, short=_short(name, 18), label=label, y=y,
-            w=_r(max(1.0, x_at(s) - label)), vx=_r(x_at(s) + 5)))
+        bar = Markup('<rect x="{}" y="{}" width="{}" height="13" rx="2"/>').format(left, y, _r(max(1, x_at(s) - left)))
+        label = _text("label", left - 8, y + 11, _short(name, 18), "end")
+        amount = _text("tick", x_at(s) + 5, y + 11, f"{s:.1f} s", "start")
+        body.append(_group(0, f"{name}: {s:.1f} s, {s / total:.0%} of {total:.1f} s", [label, bar, amount]))
     return _svg(title, _WIDTH, step * len(kept) + 12, body)
 
 
@@ -116,31 +115,48 @@ def _line(series: Series, x_at: _Scale, y_at: _Scale, percent: bool, x_name: str
             runs.append([])
             continue
         runs[-1].append(f"{_r(x_at(x))},{_r(y_at(y))}")
-        dots.append(Markup('<circle cx="{}" cy="{}" r="2.6"><title>{}, {} {:g}: {}</title></circle>').format(
-            _r(x_at(x)), _r(y_at(y)), series.name, x_name, x, _amount(y, percent)))
+        words = f"{series.name}, {x_name} {x:g}: {_amount(y, percent)}"
+        dot = Markup('<circle cx="{}" cy="{}" r="2.6"><title>{}</title></circle>')
+        dots.append(dot.format(_r(x_at(x)), _r(y_at(y)), words))
     lines = [Markup('<polyline points="{}"/>').format(" ".join(run)) for run in runs if len(run) > 1]
-    return Markup('<g class="s{}">{}{}</g>').format(series.style % 4, Markup("").join(lines), Markup("").join(dots))
+    return _group(series.style, "", [*lines, *dots])
 
 
 def _y_axis(ticks: Sequence[float], y_at: _Scale, percent: bool) -> Markup:
-    return Markup("").join(
-        Markup('<line class="rule" x1="{}" x2="{}" y1="{y}" y2="{y}"/><text class="tick" x="{}" y="{}" text-anchor="end">{}'
-               "</text>").format(_LEFT, _WIDTH - _RIGHT, _LEFT - 6, _r(y_at(t) + 3.5), _amount(t, percent), y=_r(y_at(t)))
-        for t in ticks)
+    rules = [_rule("rule", _LEFT, y_at(t), _WIDTH - _RIGHT, y_at(t)) for t in ticks]
+    return _joined([*rules, *(_text("tick", _LEFT - 6, y_at(t) + 3.5, _amount(t, percent), "end") for t in ticks)])
 
 
 def _x_axis(low: float, high: float, x_at: _Scale, name: str) -> Markup:
-    ends = [low] if low == high else [low, high]
-    ticks = [Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{:g}</text>').format(
-        _r(x_at(x)), _HEIGHT - _BOTTOM + 15, x) for x in ends]
-    middle = Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-        (_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - _BOTTOM + 15, name) if low != high else Markup("")
-    return Markup("").join([*ticks, middle])
+    y = _HEIGHT - _BOTTOM + 15
+    ends = [_text("tick", x_at(x), y, f"{x:g}", "middle") for x in sorted({low, high})]
+    return _joined([*ends, _text("tick", (_LEFT + _WIDTH - _RIGHT) / 2, y, name if low != high else "", "middle")])
+
+
+def _group(style: int, words: str, parts: Sequence[Markup]) -> Markup:
+    """Elements of one colour; ``words`` show on hover."""
+    title = Markup("<title>{}</title>").format(words) if words else ""
+    return Markup('<g class="s{}">{}{}</g>').format(style % 4, title, _joined(parts))
+
+
+def _text(css: str, x: float, y: float, words: str, anchor: str) -> Markup:
+    form = Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>')
+    return form.format(css, _r(x), _r(y), anchor, words)
+
+
+def _rule(css: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
+    form = Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>')
+    return form.format(css, _r(x1), _r(y1), _r(x2), _r(y2))
+
+
+def _joined(parts: Sequence[Markup]) -> Markup:
+    return Markup("").join(parts)
 
 
 def _svg(title: str, width: int, height: int, body: Sequence[Markup]) -> Markup:
     drawn = Markup('<svg role="img" aria-label="{}" viewBox="0 0 {} {}" width="{}">{}</svg>').format(
-        title, width, height, width, Markup("").join(body))
+        title, width, height, width, Markup("").join(body)
+    )
     return Markup(visible(str(drawn)))
 
 

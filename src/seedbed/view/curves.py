@@ -1,4 +1,4 @@
-"""Which curves does a run have? From ``metrics.jsonl`` lines, every key optional, several runs over one pair of axes."""
+"""Which curves does a run have? From ``metrics.jsonl`` lines, every key optional, all runs over one pair of axes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from seedbed.view.headline import Stage
 
 #: (title, keys over one pair of axes, whether a share in 0..1)
 _CURVES: tuple[tuple[str, tuple[str, ...], bool], ...] = (
+    ("Stage-1 loss", ("loss",), False),
+    ("Stage-1 loss on held-out tasks", ("validation_loss",), False),
     ("success in training", ("success",), True),
     ("episode return", ("return",), False),
     ("turns an episode", ("episode_length",), False),
     ("valid actions", ("valid_actions",), True),
-    ("entropy (nats a token)", ("entropy",), False),
+    ("entropy (nats a token, in training)", ("entropy",), False),
     ("analyzer answers that parse", ("skill_parse_rate",), True),
     ("distillation loss", ("loss_opd",), False),
     ("mean |gap| (nats)", ("gap_abs",), False),
@@ -30,7 +32,7 @@ _CURVES: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("clipped tokens", ("clip_share",), True),
     ("gradient norm of the policy term", ("grad_policy",), False),
     ("gradient norm of the distillation term", ("grad_opd",), False),
-    ("groups without any difference", ("tied_groups",), False),
+    ("groups whose attempts all ended alike", ("groups_tied",), False),
     ("tokens trained an update", ("tokens_trained",), False),
 )
 
@@ -59,11 +61,15 @@ def figures(found: Sequence[Stage]) -> list[Figure]:
     histories = [(stage, stage.run.metrics) for stage in found if stage.run]
     out = []
     for title, keys, percent in _CURVES:
-        lines = [Series(stage.label, [(row["update"], row.get(key)) for row in history], stage.style)
-                 for stage, history in histories for key in keys]
+        lines = [
+            Series(stage.label, [(row["update"], row.get(key)) for row in history], stage.style)
+            for stage, history in histories
+            for key in keys
+        ]
         out.append(Figure(title, line_chart(title, lines, percent=percent)))
     held_out = "success on the panel during training"
-    out.insert(1, Figure(held_out, line_chart(held_out, [s for h in histories for s in _held_out(*h)], percent=True)))
+    lines = [line for stage, _ in histories for line in _held_out(stage)]
+    out.append(Figure(held_out, line_chart(held_out, lines, percent=True)))
     for stage, history in histories:
         total: Counter[str] = Counter()
         for row in history:
@@ -80,19 +86,24 @@ def health(stage: Stage) -> Health:
         for warning in row.get("warnings", []):
             said.setdefault(warning, []).append(row["update"])
     warnings = [(text, len(updates), updates[0]) for text, updates in said.items()]
-    return Health(stage.label, len(history), sum(row.get("faults", 0) for row in history), _counted(history, "stops"),
-                  _counted(history, "skill_statuses"), sum(row.get("skill_cut", 0) for row in history), warnings)
+    return Health(
+        stage.label,
+        len(history),
+        sum(row.get("faults", 0) for row in history),
+        _counted(history, "stops"),
+        _counted(history, "skill_statuses"),
+        sum(row.get("skill_cut", 0) for row in history),
+        warnings,
+    )
 
 
-def _held_out(stage: Stage, history: Sequence[dict[str, Any]]) -> list[Series]:
-    names = sorted({name for row in history for name in row.get("eval", {})})
-    return [Series(f"{stage.label}, {name}", [(row["update"], _success(row["eval"][name])) for row in history
-                                              if name in row.get("eval", {})], stage.style) for name in names]
-
-
-def _success(result: dict[str, Any]) -> float | None:
-    micro = result.get("micro")
-    return micro.get("value") if isinstance(micro, dict) else micro
+def _held_out(stage: Stage) -> list[Series]:
+    """One line a panel and temperature, from the stored evaluations of the stage's run."""
+    by_test: dict[str, list[tuple[float, float | None]]] = {}
+    for result in stage.run.evaluations if stage.run else []:
+        name = f"{stage.label}, {result['panel']}, T={result['temperature']:g}"
+        by_test.setdefault(name, []).append((result["policy_version"], result["summary"]["micro"]["value"]))
+    return [Series(name, points, stage.style) for name, points in by_test.items()]
 
 
 def _counted(history: Sequence[dict[str, Any]], key: str) -> list[tuple[str, int]]:

@@ -43,15 +43,22 @@ class EpisodeView:
     turns: tuple[TurnView, ...]
 
 
-def episode_view(heading: str, trajectory: Trajectory, values: TokenValues, skill: Skill | None, sharpness: float,
-                 texts: Texts) -> EpisodeView:
+def episode_view(
+    heading: str, trajectory: Trajectory, values: TokenValues, skill: Skill | None, sharpness: float, texts: Texts
+) -> EpisodeView:
     """All turns with all sampled tokens in order."""
     shifts = token_shifts(trajectory, values, sharpness, texts)
     turns = tuple(
-        TurnView(k, tuple((name, text) for name, text in turn.prompt.slots if text or name == "skill"),
-                 tuple(map(_token, [s for s in shifts if s.turn == k])), turn.action.text, turn.action.valid,
-                 turn.observation)
-        for k, turn in enumerate(trajectory.turns_K))
+        TurnView(
+            k,
+            tuple((name, text) for name, text in turn.prompt.slots if text or name == "skill"),
+            tuple(map(_token, [s for s in shifts if s.turn == k])),
+            turn.action.text,
+            turn.action.valid,
+            turn.observation,
+        )
+        for k, turn in enumerate(trajectory.turns_K)
+    )
     outcome = f"{trajectory.stop.value}, return {trajectory.reward:g}"
     return EpisodeView(heading, trajectory.id, trajectory.goal, outcome, mean_abs_gap(values), skill, turns)
 
@@ -68,12 +75,24 @@ def legend() -> Sequence[tuple[str, str]]:
     """(class, words) from most against to most for."""
     spans = [f"{{0}}{a:g} to {{0}}{b:g}" for a, b in pairwise(EDGES)] + [f"beyond {{0}}{EDGES[-1]:g}"]
     numbered = list(enumerate(spans, 1))
-    return [*((f"m{i}", span.format("−")) for i, span in reversed(numbered)), ("z", f"within ±{EDGES[0]:g}"),
-            *((f"p{i}", span.format("+")) for i, span in numbered), ("masked", "not scored")]
+    return [
+        *((f"m{i}", span.format("−")) for i, span in reversed(numbered)),
+        ("z", f"within ±{EDGES[0]:g}"),
+        *((f"p{i}", span.format("+")) for i, span in numbered),
+        ("masked", "not scored"),
+    ]
 
 
 def _token(shift: TokenShift) -> TokenView:
-    facts = (("log p ordinary", shift.ordinary), ("with skill", shift.skill), ("gap", shift.gap), ("gate", shift.gate),
-             ("advantage", shift.advantage))
-    return TokenView(shift.text.replace("\n", "⏎\n") or "·", tone(shift.gap),
-                     ", ".join(f"{name} {value:.3f}" if math.isfinite(value) else f"{name} -" for name, value in facts))
+    facts = (
+        ("log p ordinary", shift.ordinary),
+        ("with skill", shift.skill),
+        ("gap", shift.gap),
+        ("gate", shift.gate),
+        ("advantage", shift.advantage),
+    )
+    return TokenView(
+        shift.text.replace("\n", "⏎\n") or "·",
+        tone(shift.gap),
+        ", ".join(f"{name} {value:.3f}" if math.isfinite(value) else f"{name} -" for name, value in facts),
+    )

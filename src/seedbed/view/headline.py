@@ -28,6 +28,11 @@ class Stage:
         return _STYLE.get(self.name, 0)
 
     @property
+    def trained(self) -> bool:
+        """Whether its run played episodes to train on (Stage 1 does not)."""
+        return self.run is not None and any("success" in row for row in self.run.metrics)
+
+    @property
     def entropy(self) -> float | None:
         """Token entropy in nats: from an evaluation at temperature 1, else what training logged last."""
         for result in self.evals:
@@ -55,7 +60,8 @@ def stages(directory: Path) -> tuple[list[Stage], dict[str, Any]]:
     """Stages of a demo directory with its ``demo.json``, or of a run with ``{}``. Raises ``UserError`` for neither."""
     if not (directory / "demo.json").is_file():
         run = RunDirectory.open(directory)
-        name = str(run.setting("algo.name", run.manifest.get("kind", "run")))
+        kind = str(run.manifest.get("kind", "run"))
+        name = str(run.setting("algo.name", kind)) if kind == "train" else kind
         rates = [row["skill_parse_rate"] for row in run.metrics if row.get("skill_parse_rate") is not None]
         return [Stage(name, name, tuple(run.evaluations), run, rates[-1] if rates else None)], {}
     demo = read_json(directory / "demo.json")
@@ -63,12 +69,18 @@ def stages(directory: Path) -> tuple[list[Stage], dict[str, Any]]:
     for entry in demo.get("stages", []):
         missing = [path for path in entry.get("evals", []) if not (directory / path).is_file()]
         if missing:
-            raise UserError(f"{directory / 'demo.json'} names the evaluation {missing[0]!r}, which is missing: run the "
-                            f"demo again")
-        found.append(Stage(entry["name"], entry.get("label", entry["name"]),
-                           tuple(read_json(directory / path) for path in entry.get("evals", [])),
-                           RunDirectory.open(directory / entry["run"]) if entry.get("run") else None,
-                           entry.get("parse_rate")))
+            raise UserError(
+                f"{directory / 'demo.json'} names the evaluation {missing[0]!r}, which is missing: run the demo again"
+            )
+        found.append(
+            Stage(
+                entry["name"],
+                entry.get("label", entry["name"]),
+                tuple(read_json(directory / path) for path in entry.get("evals", [])),
+                RunDirectory.open(directory / entry["run"]) if entry.get("run") else None,
+                entry.get("parse_rate"),
+            )
+        )
     return found, demo
 
 
@@ -80,6 +92,16 @@ def rows(found: list[Stage]) -> list[Row]:
             summary = result["summary"]
             label = stage.label if len(found) > 1 else result.get("label", f"update {result.get('policy_version', 0)}")
             entropy = summary.get("entropy") if result["temperature"] == 1 else None
-            out.append(Row(label, result["panel"], result["temperature"], f"{summary['n_tasks']} × {result['attempts']}",
-                           summary, entropy, stage.parse_rate if len(found) > 1 else None, stage.style))
+            out.append(
+                Row(
+                    label,
+                    result["panel"],
+                    result["temperature"],
+                    f"{summary['n_tasks']} × {result['attempts']}",
+                    summary,
+                    entropy,
+                    stage.parse_rate if len(found) > 1 else None,
+                    stage.style,
+                )
+            )
     return sorted(out, key=lambda row: -row.temperature)

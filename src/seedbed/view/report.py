@@ -62,16 +62,31 @@ def render(directory: Path) -> str:
     elif table:
         first = table[-1].summary
         sentences.append(noise_floor(first["n_tasks"], first["micro"]["value"] or 0.0))
-    environment = Environment(loader=PackageLoader("seedbed.view"), autoescape=True, undefined=StrictUndefined,
-                              finalize=_safe, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=PackageLoader("seedbed.view"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_safe,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters |= {"percent": _percent, "number": _number, "interval": _interval}
     environment.filters["points"] = lambda share: f"{100 * share:+.1f}"
     return environment.get_template("report.html.j2").render(
-        title="seedbed demo" if demo else f"run {directory.resolve().name}", demo=demo, rows=table,
-        interval_charts=_interval_charts(table), compared=compared, sentences=list(dict.fromkeys(sentences)),
-        runs=runs, figures=figures(found), demo_seconds=_demo_seconds(demo), health=[health(stage) for stage in runs],
-        episodes=[view for stage in runs for view in _episodes(stage)], legend=legend(),
-        provenance=[_provenance(stage) for stage in runs])
+        title="seedbed demo" if demo else f"run {directory.resolve().name}",
+        demo=demo,
+        rows=table,
+        interval_charts=_interval_charts(table),
+        compared=compared,
+        sentences=list(dict.fromkeys(sentences)),
+        runs=runs,
+        figures=figures(found),
+        demo_seconds=_demo_seconds(demo),
+        health=[health(stage) for stage in runs if stage.trained],
+        episodes=[view for stage in runs for view in _episodes(stage)],
+        legend=legend(),
+        provenance=[_provenance(stage) for stage in runs],
+    )
 
 
 def _safe(value: Any) -> Any:
@@ -112,8 +127,14 @@ def _episode(label: str, run: RunDirectory, update: int, which: str) -> EpisodeV
     trajectory, values = pick(scored)
     heading = f"{label}, update {update} (the {which} with scores): the episode with the largest mean |gap|"
     assert mean_abs_gap(values) >= 0
-    return episode_view(heading, trajectory, values, run.skills(update).get(trajectory.id),
-                        float(run.setting("algo.sharpness", 5.0)), run.token_texts())
+    return episode_view(
+        heading,
+        trajectory,
+        values,
+        run.skills(update).get(trajectory.id),
+        float(run.setting("algo.sharpness", 5.0)),
+        run.token_texts(),
+    )
 
 
 def _provenance(stage: Stage) -> Provenance:

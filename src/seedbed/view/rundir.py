@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from safetensors import safe_open
 
 from seedbed.track.store import TokenValues, parts, read_jsonl, read_part, read_skills
 from seedbed.types import Skill, Trajectory, UserError
@@ -80,9 +81,18 @@ class RunDirectory:
     def scored_update(self, first: bool = False) -> int | None:
         """The last (or first) update with a token scored in both contexts; None if there is none."""
         for update in self.updates if first else reversed(self.updates):
-            if any(is_scored(values) for _, values in self.trajectories(update)):
+            if self._has_scores(update):
                 return update
         return None
+
+    def _has_scores(self, update: int) -> bool:
+        """From one array, so that a long run without skills is passed over quickly."""
+        path = self.path / "trajectories" / f"u{update:04d}.safetensors"
+        try:
+            with safe_open(path, "np") as arrays:
+                return bool(np.isfinite(arrays.get_tensor("skill")).any())
+        except Exception as error:  # safetensors raises its own Rust errors
+            raise UserError(f"{path} cannot be read: {error}") from error
 
     def skills(self, update: int) -> dict[str, Skill]:
         """Skills written in an update, by trajectory id."""
@@ -94,15 +104,19 @@ class RunDirectory:
         """A function from sampled ids to one text per id, with the run's own tokenizer."""
         from tokenizers import Tokenizer  # noqa: PLC0415 - slow import
 
-        from seedbed.train.model import resolve  # noqa: PLC0415 - imports torch
-
         kept = sorted((self.path / "checkpoints").glob("u*/policy/tokenizer.json"))
-        path = kept[-1] if kept else resolve(self.setting("model.path", "tiny")) / "tokenizer.json"
+        path = kept[-1] if kept else _start_model(self.setting("model.path", "tiny")) / "tokenizer.json"
         try:
             tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:
             raise UserError(f"{path} cannot be read as a tokenizer: {error}") from error
         return lambda ids: pieces(ids, lambda part: tokenizer.decode(list(part), skip_special_tokens=False))
+
+
+def _start_model(path: str) -> Path:
+    from seedbed.train.model import resolve  # noqa: PLC0415 - imports torch, which few looks need
+
+    return resolve(path)
 
 
 def is_scored(values: TokenValues) -> bool:
@@ -113,8 +127,8 @@ def is_scored(values: TokenValues) -> bool:
 def pieces(ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> list[str]:
     """What each token adds to the decoded text; joined they are the whole text.
 
-    Tokens are not decoded alone, as a tokenizer may join them with blanks or split a character over several (the last of
-    those then carries it and the others are empty).
+    Tokens are not decoded alone: a tokenizer may join them with blanks, or split a character over several (the last of
+    those then carries it, the others are empty).
     """
     out, before = [], ""
     for end in range(1, len(ids) + 1):

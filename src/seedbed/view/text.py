@@ -6,8 +6,10 @@ import re
 
 # C0 and C1 controls but tab and line feed (terminal escapes), bidirectional marks and overrides, line separators, lone
 # surrogates (cannot be written as UTF-8), the byte order mark, Unicode noncharacters of the first plane
-_ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufdd0-\ufdef"
-                     "\ufffe\uffff]")
+_ACTING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufdd0-\ufdef"
+    "\ufffe\uffff]"
+)
 
 
 def visible(text: str) -> str:

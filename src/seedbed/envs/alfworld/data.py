@@ -25,8 +25,10 @@ SIZES = {"train": 3553, "valid_seen": 140, "valid_unseen": 134, "valid_train": 2
 ARCHIVE = "json_2.1.2_tw-pddl_all.tar.xz"
 _TREE, _FILE = "json_2.1.1", "game.tw-pddl"
 _MEMBER = re.compile(rf"{re.escape(_TREE)}/((?:{'|'.join(SIZES)})/[^/]+/[^/]+)/{re.escape(_FILE)}")
-_HOW = (f"run 'alfworld-download' and set ALFWORLD_DATA to its directory, or put {ARCHIVE} into "
-        "$SEEDBED_DATA/alfworld, or use the splits generated_train and generated_valid, which need no files")
+_HOW = (
+    f"run 'alfworld-download' and set ALFWORLD_DATA to its directory, or put {ARCHIVE} into "
+    "$SEEDBED_DATA/alfworld, or use the splits generated_train and generated_valid, which need no files"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +49,23 @@ class GameFiles:
         tree = _unpacked(self.place) if self.packed else self.place
         # The full download also has task families that the text games leave out, without game files or marked so.
         trials = [path.parent for path in (tree / split).glob(f"*/*/{_FILE}")]
-        found = sorted(f"{split}/{trial.parent.name}/{trial.name}" for trial in trials
-                       if "movable" not in trial.parent.name and "Sliced" not in trial.parent.name)
+        found = sorted(
+            f"{split}/{trial.parent.name}/{trial.name}"
+            for trial in trials
+            if "movable" not in trial.parent.name and "Sliced" not in trial.parent.name
+        )
         if not found:
             have = {name: sum(1 for _ in (tree / name).glob(f"*/*/{_FILE}")) for name in SIZES}
-            raise UserError(f"{self.place} holds no games of split {split!r} (found {_counts(have)}; "
-                            f"the published splits have {_counts(SIZES)}); {_HOW}")
+            raise UserError(
+                f"{self.place} holds no games of split {split!r} (found {_counts(have)}; "
+                f"the published splits have {_counts(SIZES)}); {_HOW}"
+            )
         if len(found) != SIZES[split]:
-            warnings.warn(f"{self.place} holds {len(found)} games of split {split!r}, the published split has "
-                          f"{SIZES[split]}: results on it are not comparable", stacklevel=2)
+            warnings.warn(
+                f"{self.place} holds {len(found)} games of split {split!r}, the published split has "
+                f"{SIZES[split]}: results on it are not comparable",
+                stacklevel=2,
+            )
         return found
 
     def read(self, game: str) -> bytes:

@@ -16,9 +16,14 @@ from seedbed.types import Task, UserError
 SPLITS = (*data.SIZES, *generate.SIZES)
 
 #: First word of a game's directory name -> task type.
-_FAMILIES = {"pick_and_place_simple": "pick", "look_at_obj_in_light": "look", "pick_clean_then_place_in_recep": "clean",
-             "pick_heat_then_place_in_recep": "heat", "pick_cool_then_place_in_recep": "cool",
-             "pick_two_obj_and_place": "two"}
+_FAMILIES = {
+    "pick_and_place_simple": "pick",
+    "look_at_obj_in_light": "look",
+    "pick_clean_then_place_in_recep": "clean",
+    "pick_heat_then_place_in_recep": "heat",
+    "pick_cool_then_place_in_recep": "cool",
+    "pick_two_obj_and_place": "two",
+}
 
 
 @register("alfworld")
@@ -74,5 +79,8 @@ def _task(game: str) -> Task:
 
 @cache
 def _generated(split: str) -> tuple[Task, ...]:
-    return tuple(Task(f"{split}/{kind}/{index:06d}", "alfworld", split, kind)
-                 for index in range(generate.SIZES[split]) for kind in KINDS)
+    return tuple(
+        Task(f"{split}/{kind}/{index:06d}", "alfworld", split, kind)
+        for index in range(generate.SIZES[split])
+        for kind in KINDS
+    )

@@ -1,8 +1,9 @@
 """A scripted player of household tasks that makes chosen kinds of mistakes, and heeds a skill if it fits the task.
 
-It reads only the goal and the observations. Its demonstrations teach a small model to act (the shipped tiny model, or the
-warm start of a real one): without a skill it fails in a few well-defined ways, with a fitting skill it nearly does not, with
-a skill of another task it plays as without. Ours; the idea of a base policy with removable faults is not from the paper.
+It reads only the goal and the observations. Its demonstrations teach a small model to act (the shipped tiny model, or
+the warm start of a real one): without a skill it fails in a few well-defined ways, with a fitting skill it nearly does
+not, with a skill of another task it plays as without. Ours; the idea of a base policy with removable faults is not from
+the paper.
 """
 
 from __future__ import annotations
@@ -14,28 +15,35 @@ from dataclasses import dataclass
 from seedbed.envs.alfworld.journal import APPLIANCES, LAMPS, Goal, Journal, kind_of, read_goal
 
 #: Where things usually are: receptacle classes in falling order (counts over ALFWorld's training games, restated).
-_USUAL = {
-    "countertop diningtable fridge sinkbasin microwave garbagecan": "apple bread egg lettuce potato tomato",
-    "countertop diningtable drawer sinkbasin sidetable": "butterknife fork knife ladle spatula spoon",
-    "cabinet countertop fridge diningtable sinkbasin microwave coffeemachine shelf": "bowl cup mug plate glassbottle",
-    "stoveburner countertop cabinet fridge diningtable": "kettle pan pot",
-    "cabinet countertop diningtable drawer shelf": "peppershaker saltshaker papertowelroll winebottle",
-    "countertop cabinet drawer toilet sinkbasin garbagecan bathtubbasin shelf":
+_USUAL = (
+    ("apple bread egg lettuce potato tomato", "countertop diningtable fridge sinkbasin microwave garbagecan"),
+    ("butterknife fork knife ladle spatula spoon", "countertop diningtable drawer sinkbasin sidetable"),
+    (
+        "bowl cup mug plate glassbottle",
+        "cabinet countertop fridge diningtable sinkbasin microwave coffeemachine shelf",
+    ),
+    ("kettle pan pot", "stoveburner countertop cabinet fridge diningtable"),
+    ("peppershaker saltshaker papertowelroll winebottle", "cabinet countertop diningtable drawer shelf"),
+    (
         "candle cloth dishsponge soapbar soapbottle spraybottle tissuebox toiletpaper",
-    "handtowelholder towelholder countertop": "handtowel towel",
-    "drawer desk dresser sidetable shelf sofa coffeetable bed":
+        "countertop cabinet drawer toilet sinkbasin garbagecan bathtubbasin shelf",
+    ),
+    ("handtowel towel", "handtowelholder towelholder countertop"),
+    (
         "alarmclock cd cellphone creditcard keychain pen pencil watch remotecontrol",
-    "bed desk sofa coffeetable diningtable dresser": "book laptop newspaper pillow box",
-    "shelf countertop coffeetable diningtable sidetable dresser": "statue vase houseplant wateringcan",
-    "sidetable desk dresser shelf": "desklamp floorlamp",
-}
-_ORDER = {thing: places.split() for places, things in _USUAL.items() for thing in things.split()}
+        "drawer desk dresser sidetable shelf sofa coffeetable bed",
+    ),
+    ("book laptop newspaper pillow box", "bed desk sofa coffeetable diningtable dresser"),
+    ("statue vase houseplant wateringcan", "shelf countertop coffeetable diningtable sidetable dresser"),
+    ("desklamp floorlamp", "sidetable desk dresser shelf"),
+)
+_ORDER = {thing: places.split() for things, places in _USUAL for thing in things.split()}
 MODES = ("key", "shut", "wrong", "stray")
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a skill says, as structure. A workflow names a task kind; an avoidance names a mistake, ``key`` with its kind."""
+    """What a skill says. A workflow names a task kind; an avoidance names a mistake, ``key`` with its kind."""
 
     flavour: str  #: "workflow" or "avoidance"
     kind: str = ""  #: task kind; empty: every kind
@@ -49,10 +57,10 @@ class Lesson:
 class Mistakes:
     """Rates of the four faults. The first three are drawn once an episode, ``stray`` every turn."""
 
-    key: float = 0.58  #: leaves out what makes the task: treatment, lamp, second object, or (pick) the right place
-    shut: float = 0.15  #: never opens a closed place
-    wrong: float = 0.08  #: may take an object of another class for the target
-    stray: float = 0.08  #: a random move
+    key: float = 0.62  #: leaves out what makes the task: treatment, lamp, second object, or (pick) the right place
+    shut: float = 0.12  #: never opens a closed place
+    wrong: float = 0.06  #: may take an object of another class for the target
+    stray: float = 0.06  #: a random move
 
     def under(self, lesson: Lesson | None, kind: str) -> Mistakes:
         """Rates with ``lesson`` in the skill slot of a task of ``kind``: unchanged if it does not fit."""
@@ -72,7 +80,8 @@ class Expert:
         self.rng = rng
         rates = mistakes.under(lesson, self.goal.kind)
         self.skips_key, self.leaves_shut, self.takes_wrong = (
-            rng.random() < rate for rate in (rates.key, rates.shut, rates.wrong))
+            rng.random() < rate for rate in (rates.key, rates.shut, rates.wrong)
+        )
         self.stray = rates.stray
         self.journal = Journal()
         self.adopted = ""  # an object of another class taken for the target
@@ -108,6 +117,8 @@ class Expert:
             yield from self._lamp() if self.goal.kind == "look" else self._deliver(held)
         elif not held and not self._finished():
             yield from self._search(self._route)
+        elif self.goal.kind == "two" and self.skips_key:
+            yield from self._admire(self.goal_place)
         yield from self._random()
 
     def _finished(self) -> bool:
@@ -133,8 +144,11 @@ class Expert:
 
     def _open_here(self) -> Iterator[str]:
         if not self.leaves_shut:
-            yield from (f"open {place}" for place in self.journal.places
-                        if place in self.journal.here and place in self.journal.shut)
+            yield from (
+                f"open {place}"
+                for place in self.journal.places
+                if place in self.journal.here and place in self.journal.shut
+            )
 
     def _explore(self, route: list[str]) -> Iterator[str]:
         for place in route:
@@ -149,6 +163,7 @@ class Expert:
 
     def _lamp(self) -> Iterator[str]:
         if self.skips_key:
+            yield from self._admire(self.journal.held)
             return
         for place, things in self.journal.contents.items():
             for thing in things:
@@ -158,6 +173,11 @@ class Expert:
         yield from self._open_here()
         yield from self._explore(self._lamp_route)
 
+    def _admire(self, name: str) -> Iterator[str]:
+        """Look once at what was done instead of what is left to do."""
+        if f"examine {name}" not in self.journal.actions:
+            yield f"examine {name}"
+
     def _deliver(self, held: str) -> Iterator[str]:
         journal, kind = self.journal, self.goal.kind
         if kind in APPLIANCES and not self.skips_key and (kind, held) not in journal.treated:
@@ -165,17 +185,26 @@ class Expert:
                 if kind_of(place) in APPLIANCES[kind]:
                     yield from self._reach(place)
                     yield f"{kind} {held} with {place}"
-        if not self.goal_place:
-            misplaces = kind == "pick" and self.skips_key
-            fitting = [p for p in journal.places if (kind_of(p) == self.goal.place) != misplaces and p not in journal.shut]
-            fitting = fitting or [p for p in journal.places if kind_of(p) == self.goal.place]
-            near = [p for p in fitting if p in journal.here and not misplaces]
-            self.goal_place = self.rng.choice(near or fitting) if fitting else ""
+        if not self.goal_place or f"move {held} to {self.goal_place}" in journal.refused:
+            self.goal_place = self._choose_place(held)
         if self.goal_place:
             yield from self._reach(self.goal_place)
             if self.goal_place in journal.shut and not self.leaves_shut:
                 yield f"open {self.goal_place}"
             yield f"move {held} to {self.goal_place}"
+
+    def _choose_place(self, held: str) -> str:
+        """An instance to deliver to, near if there is one; for the key mistake the room's first other usual place."""
+        open_ones = [p for p in self.journal.places if f"move {held} to {p}" not in self.journal.refused]
+        places = [p for p in open_ones if p not in self.journal.shut]
+        if self.goal.kind == "pick" and self.skips_key:
+            others = [p for p in places if kind_of(p) != self.goal.place]
+            return next((p for p in others if kind_of(p) in _ORDER.get(self.goal.target, ())), (others or [""])[0])
+        fitting = [p for p in places if kind_of(p) == self.goal.place] or [
+            p for p in open_ones if kind_of(p) == self.goal.place
+        ]
+        near = [p for p in fitting if p in self.journal.here]
+        return self.rng.choice(near or fitting) if fitting else ""
 
     def _random(self) -> Iterator[str]:
         """A random move, and what an idle player does."""

@@ -48,17 +48,22 @@ class Engine:
                 self.contents[r].append(o)
         goal = world.goal
         self._targets = [r for r, place in enumerate(world.receptacles) if place.kind == goal.target]
-        self._wanted = {o for o, thing in enumerate(world.things) if thing.kind == goal.thing
-                        and (goal.kind not in _ABLE or _ABLE[goal.kind] in thing.properties)}
-        self._lamps = {o for o, thing in enumerate(world.things) if thing.kind == goal.target
-                       and "toggleable" in thing.properties}
+        self._wanted = {
+            o
+            for o, thing in enumerate(world.things)
+            if thing.kind == goal.thing and (goal.kind not in _ABLE or _ABLE[goal.kind] in thing.properties)
+        }
+        self._lamps = {
+            o for o, thing in enumerate(world.things) if thing.kind == goal.target and "toggleable" in thing.properties
+        }
         self._standing: dict[int, list[int]] = defaultdict(list)  # location -> receptacles there
         for r, place in enumerate(world.receptacles):
             if place.at is not None:
                 self._standing[place.at].append(r)
         travel = sorted((f"go to {world.receptacles[r].name}", r) for here in self._standing.values() for r in here)
         self._always: dict[str, _Move] = {text: ("go", r, -1) for text, r in travel} | {
-            verb: (verb, -1, -1) for verb in ("help", "inventory", "look")}
+            verb: (verb, -1, -1) for verb in ("help", "inventory", "look")
+        }
         self._moves: dict[str, _Move] | None = None
         self.won = self._is_won()
 
@@ -143,8 +148,13 @@ class Engine:
     def _look(self, _a: int, _b: int) -> str:
         if not self._here:
             return say.room(())
-        floor = [thing.name for o, thing in enumerate(self.world.things) if (o, self.at) in self._present
-                 for r in self._here if (o, r) in self._gone]
+        floor = [
+            thing.name
+            for o, thing in enumerate(self.world.things)
+            if (o, self.at) in self._present
+            for r in self._here
+            if (o, r) in self._gone
+        ]
         return say.facing([self.world.receptacles[r].name for r in self._here], floor)
 
     def _inventory(self, _a: int, _b: int) -> str:
@@ -155,8 +165,9 @@ class Engine:
 
     def _view(self, r: int, _b: int) -> str:
         place = self.world.receptacles[r]
-        return say.view(place.name, place.openable, r in self.opened,
-                        [self.world.things[o].name for o in self.contents[r]])
+        return say.view(
+            place.name, place.openable, r in self.opened, [self.world.things[o].name for o in self.contents[r]]
+        )
 
     def _go(self, r: int, _b: int) -> str:
         place = self.world.receptacles[r]
@@ -215,8 +226,9 @@ class Engine:
         thing = self.world.things[o]
         if "vessel" in thing.properties:
             return say.vessel(thing.name, [self.world.things[inner].name for inner in thing.holds])
-        return say.inspected(thing.name, clean=o in self.clean, hot=o in self.hot, cool=o in self.cool,
-                             sliced=o in self.sliced)
+        return say.inspected(
+            thing.name, clean=o in self.clean, hot=o in self.hot, cool=o in self.cool, sliced=o in self.sliced
+        )
 
     # ---- winning
 
@@ -224,7 +236,8 @@ class Engine:
         kind = self.world.goal.kind
         if kind == "look":
             return self.held in self._wanted and any(
-                o in self.toggled and o in self._lamps for r in self._here for o in self.contents[r])
+                o in self.toggled and o in self._lamps for r in self._here for o in self.contents[r]
+            )
         good = self._wanted
         if kind in _ABLE:
             good = good & {"clean": self.clean, "heat": self.hot, "cool": self.cool}[kind]

@@ -47,8 +47,12 @@ def _entries(text: str) -> tuple[tuple[str, bool, int], ...]:
 
 @cache
 def _fits() -> frozenset[tuple[str, str]]:
-    habits = {(where, thing) for room in house.HABITS.values() for thing, text in room.items()
-              for where, _, _ in _entries(text)}
+    habits = {
+        (where, thing)
+        for room in house.HABITS.values()
+        for thing, text in room.items()
+        for where, _, _ in _entries(text)
+    }
     return frozenset(habits | {(where, thing) for where, text in house.ROOM_FOR.items() for thing in text.split()})
 
 
@@ -133,20 +137,37 @@ def _numbered(kinds: list[str]) -> list[str]:
 
 def _world(dice: _Dice, places: list[str], put: list[tuple[str, int]], goal: Goal, phrase: str) -> World:
     put = sorted(put, key=lambda item: (item[0], dice.random()))
-    receptacles = tuple(Receptacle(name, kind, r + 1, kind in house.OPENABLE)
-                        for r, (kind, name) in enumerate(zip(places, _numbered(places), strict=True)))
-    things = tuple(Thing(name, kind, (r,), (r + 1,), _properties(kind, places[r]), ())
-                   for (kind, r), name in zip(put, _numbered([kind for kind, _ in put]), strict=True))
-    return World(task=phrase.format(thing=goal.thing, target=goal.target), goal=goal, start=0, receptacles=receptacles,
-                 things=things, fits=_fits(), help=house.HELP, walkthrough=())
+    receptacles = tuple(
+        Receptacle(name, kind, r + 1, kind in house.OPENABLE)
+        for r, (kind, name) in enumerate(zip(places, _numbered(places), strict=True))
+    )
+    things = tuple(
+        Thing(name, kind, (r,), (r + 1,), _properties(kind, places[r]), ())
+        for (kind, r), name in zip(put, _numbered([kind for kind, _ in put]), strict=True)
+    )
+    return World(
+        task=phrase.format(thing=goal.thing, target=goal.target),
+        goal=goal,
+        start=0,
+        receptacles=receptacles,
+        things=things,
+        fits=_fits(),
+        help=house.HELP,
+        walkthrough=(),
+    )
 
 
 @cache
 def _properties(kind: str, where: str) -> frozenset[str]:
     if kind == house.LAMP:
         return frozenset({"toggleable"})
-    tables = {"cleanable": house.CLEANABLE, "heatable": house.HEATABLE, "coolable": house.COOLABLE,
-              "sliceable": house.SLICEABLE, "vessel": house.VESSELS}
+    tables = {
+        "cleanable": house.CLEANABLE,
+        "heatable": house.HEATABLE,
+        "coolable": house.COOLABLE,
+        "sliceable": house.SLICEABLE,
+        "vessel": house.VESSELS,
+    }
     cool = {"cool"} if where == "fridge" and kind in house.COOLABLE else set()
     return frozenset({"pickupable", *cool, *(label for label, members in tables.items() if kind in members)})
 
@@ -170,7 +191,7 @@ def _walked(world: World) -> World:
 
     goal = world.goal
     tool = house.TASKS[goal.kind][1]
-    wanted = [thing for thing in world.things if thing.kind == goal.thing][:2 if goal.kind == "two" else 1]
+    wanted = [thing for thing in world.things if thing.kind == goal.thing][: 2 if goal.kind == "two" else 1]
     end = next((r for r, place in enumerate(world.receptacles) if place.kind == goal.target), None)
     for thing in wanted:
         visit(thing.inside[0])

@@ -8,12 +8,12 @@ from __future__ import annotations
 #: Receptacles of a room, each with the most there can be; ``!`` marks what every such room has.
 ROOMS: dict[str, str] = {
     "kitchen": "countertop!2 fridge!1 microwave!1 sinkbasin!1 cabinet3 drawer3 coffeemachine1 diningtable1 garbagecan1"
-               " shelf2 sidetable1 stoveburner2 toaster1",
+    " shelf2 sidetable1 stoveburner2 toaster1",
     "bedroom": "bed!1 drawer!3 desk2 dresser1 garbagecan1 shelf3 sidetable2 armchair1 safe1 laundryhamper1",
     "bathroom": "sinkbasin!1 toilet!1 cabinet!3 bathtubbasin1 countertop1 drawer2 garbagecan1 shelf2 cart1"
-                " toiletpaperhanger1 handtowelholder1",
+    " toiletpaperhanger1 handtowelholder1",
     "livingroom": "sofa!1 coffeetable!1 armchair2 cabinet1 diningtable1 drawer3 dresser1 garbagecan1 ottoman1 safe1"
-                  " shelf2 sidetable2 tvstand1",
+    " shelf2 sidetable2 tvstand1",
 }
 
 OPENABLE = frozenset("cabinet drawer fridge microwave safe".split())
@@ -116,8 +116,10 @@ ROOM_FOR: dict[str, str] = {
     "toilet": "cloth dishsponge",
 }
 
-CLEANABLE = frozenset("apple bowl butterknife cloth cup dishsponge egg fork kettle knife ladle lettuce mug pan plate"
-                      " pot potato soapbar spatula spoon tomato".split())
+CLEANABLE = frozenset(
+    "apple bowl butterknife cloth cup dishsponge egg fork kettle knife ladle lettuce mug pan plate"
+    " pot potato soapbar spatula spoon tomato".split()
+)
 HEATABLE = frozenset("apple bread cup egg mug plate potato tomato".split())
 COOLABLE = frozenset("apple bowl bread cup egg lettuce mug pan plate pot potato tomato winebottle".split())
 SLICEABLE = frozenset("apple bread egg lettuce potato tomato".split())
@@ -129,18 +131,42 @@ LAMP_STANDS = frozenset("desk dresser shelf sidetable coffeetable".split())
 #: Task type -> rooms (repeated for weight), the receptacle that treats the thing, which things qualify, and the two
 #: ways to say it.
 TASKS: dict[str, tuple[str, str | None, frozenset[str] | None, tuple[str, str]]] = {
-    "pick": ("kitchen bedroom bathroom livingroom", None, None,
-             ("put a {thing} in {target}.", "put some {thing} on {target}.")),
-    "look": ("bedroom bedroom bedroom livingroom", None, None,
-             ("examine the {thing} with the {target}.", "look at {thing} under the {target}.")),
-    "clean": ("kitchen kitchen kitchen bathroom", "sinkbasin", CLEANABLE,
-              ("clean some {thing} and put it in {target}.", "put a clean {thing} in {target}.")),
-    "heat": ("kitchen", "microwave", HEATABLE,
-             ("heat some {thing} and put it in {target}.", "put a hot {thing} in {target}.")),
-    "cool": ("kitchen", "fridge", COOLABLE,
-             ("cool some {thing} and put it in {target}.", "put a cool {thing} in {target}.")),
-    "two": ("kitchen bedroom bathroom livingroom", None, None,
-            ("put two {thing} in {target}.", "find two {thing} and put them in {target}.")),
+    "pick": (
+        "kitchen bedroom bathroom livingroom",
+        None,
+        None,
+        ("put a {thing} in {target}.", "put some {thing} on {target}."),
+    ),
+    "look": (
+        "bedroom bedroom bedroom livingroom",
+        None,
+        None,
+        ("examine the {thing} with the {target}.", "look at {thing} under the {target}."),
+    ),
+    "clean": (
+        "kitchen kitchen kitchen bathroom",
+        "sinkbasin",
+        CLEANABLE,
+        ("clean some {thing} and put it in {target}.", "put a clean {thing} in {target}."),
+    ),
+    "heat": (
+        "kitchen",
+        "microwave",
+        HEATABLE,
+        ("heat some {thing} and put it in {target}.", "put a hot {thing} in {target}."),
+    ),
+    "cool": (
+        "kitchen",
+        "fridge",
+        COOLABLE,
+        ("cool some {thing} and put it in {target}.", "put a cool {thing} in {target}."),
+    ),
+    "two": (
+        "kitchen bedroom bathroom livingroom",
+        None,
+        None,
+        ("put two {thing} in {target}.", "find two {thing} and put them in {target}."),
+    ),
 }
 
 HELP = """Available commands:

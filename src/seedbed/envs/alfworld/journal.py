@@ -23,8 +23,10 @@ _GOALS = (
     ("pick", r"put (?:a|an|some) (?P<target>\w+) (?:in|on) (?P<place>\w+)"),
 )
 _ITEM = re.compile(r"\ban? (\w+ \d+)")
-_VIEW = re.compile(r"On the (?P<on>\w+ \d+), you see (?P<a>[^.]*)\.|"
-                   r"The (?P<open>\w+ \d+) is open\. In it, you see (?P<b>[^.]*)\.|The (?P<closed>\w+ \d+) is closed\.")
+_VIEW = re.compile(
+    r"On the (?P<on>\w+ \d+), you see (?P<a>[^.]*)\.|"
+    r"The (?P<open>\w+ \d+) is open\. In it, you see (?P<b>[^.]*)\.|The (?P<closed>\w+ \d+) is closed\."
+)
 _TAKEN = re.compile(r"You pick up the (\w+ \d+) from the (\w+ \d+)\.")
 _MOVED = re.compile(r"You move the (\w+ \d+) to the (\w+ \d+)\.")
 _TREATED = re.compile(r"You (clean|heat|cool) the (\w+ \d+) using the (\w+ \d+)\.")

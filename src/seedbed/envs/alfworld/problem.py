@@ -31,7 +31,8 @@ _GOALS = {
 }
 _RECEPTACLE_FACTS = ("receptacleatlocation", "receptacletype", "openable")
 _PROPERTY = {"isreceptacleobject": "vessel", "iscool": "cool"} | {
-    name: name for name in ("pickupable", "cleanable", "heatable", "coolable", "sliceable", "toggleable")}
+    name: name for name in ("pickupable", "cleanable", "heatable", "coolable", "sliceable", "toggleable")
+}
 _THING_FACTS = ("objecttype", "objectatlocation", "inreceptacle", *_PROPERTY)
 _KNOWN = {*_RECEPTACLE_FACTS, *_THING_FACTS, "atlocation", "cancontain", "inreceptacleobject"}
 
@@ -56,16 +57,22 @@ def parse_game(data: bytes | str, source: str) -> World:
         checks = (("domain", domain, DOMAIN_SHA256), ("grammar", skeleton, GRAMMAR_SHA256))
         strange = [what for what, text, known in checks if sha256(text.encode()).hexdigest() != known]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"{source} is not a complete ALFWorld game file ({type(error).__name__}: {error}); "
-                        "delete it and unpack or download the data again") from error
+        raise UserError(
+            f"{source} is not a complete ALFWorld game file ({type(error).__name__}: {error}); "
+            "delete it and unpack or download the data again"
+        ) from error
     if strange:
-        raise UserError(f"{source} has a {strange[0]} that this engine does not know and would play wrongly; "
-                        "use the ALFWorld text games of release 2.1.2 (game.tw-pddl with 'move X to Y')")
+        raise UserError(
+            f"{source} has a {strange[0]} that this engine does not know and would play wrongly; "
+            "use the ALFWorld text games of release 2.1.2 (game.tw-pddl with 'move X to Y')"
+        )
     try:
         return read_problem(problem, _TASK.search(grammar)[1], _HELP.search(grammar)[1], walkthrough)
     except (ValueError, AttributeError) as error:
-        raise UserError(f"{source} holds a problem that is cut off or of an unknown shape ({error}); "
-                        "delete it and unpack or download the data again") from error
+        raise UserError(
+            f"{source} holds a problem that is cut off or of an unknown shape ({error}); "
+            "delete it and unpack or download the data again"
+        ) from error
 
 
 def read_problem(problem: str, task: str, help_text: str, walkthrough: tuple[str, ...]) -> World:
@@ -95,7 +102,7 @@ def read_problem(problem: str, task: str, help_text: str, walkthrough: tuple[str
     def location(name: str) -> int:
         return locations.setdefault(name, len(locations))
 
-    (_, start), = facts["atlocation"]
+    ((_, start),) = facts["atlocation"]
     stands = {r: location(where) for r, where in facts["receptacleatlocation"]}
     kind = {i: t.removesuffix("type") for p in ("receptacletype", "objecttype") for i, t in facts[p]}
     openable = {r for r, _ in facts["openable"]}
@@ -114,12 +121,25 @@ def read_problem(problem: str, task: str, help_text: str, walkthrough: tuple[str
         for thing, _ in facts[predicate]:
             properties[thing].add(label)
     return World(
-        task=task, goal=_goal(goal), start=location(start),
+        task=task,
+        goal=_goal(goal),
+        start=location(start),
         receptacles=tuple(Receptacle(names[r], kind.get(r, ""), stands.get(r), r in openable) for r in receptacle_ids),
-        things=tuple(Thing(names[o], kind.get(o, ""), tuple(sorted(inside[o])), tuple(sorted(at[o])),
-                           frozenset(properties[o]), tuple(sorted(holds[o]))) for o in thing_ids),
+        things=tuple(
+            Thing(
+                names[o],
+                kind.get(o, ""),
+                tuple(sorted(inside[o])),
+                tuple(sorted(at[o])),
+                frozenset(properties[o]),
+                tuple(sorted(holds[o])),
+            )
+            for o in thing_ids
+        ),
         fits=_fits(tuple(facts["cancontain"])),
-        help=help_text, walkthrough=walkthrough)
+        help=help_text,
+        walkthrough=walkthrough,
+    )
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,128 @@
+"""The loop on the shipped tiny model: equal reruns, equal resume, SEED at coefficient 0, loud no-ops (T6, T13)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from seedbed.config import Config, load_config
+from seedbed.track.run import Run
+from seedbed.train.rl import Trainer, draw_tasks
+from seedbed.train.state import latest_checkpoint
+from seedbed.types import Task, UserError
+
+SMALL = [
+    "train.updates=3",
+    "train.tasks=3",
+    "train.attempts=4",
+    "train.minibatch_rows=40",
+    "train.rehearsal_rows=0",
+    "rollout.max_turns=6",
+    "train.checkpoint_every=1",
+]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+def config(*overrides: str) -> Config:
+    return load_config("tiny", [*SMALL, *overrides])
+
+
+def run(path: Path, settings: Config, updates: int | None = None) -> Trainer:
+    trainer = Trainer(Run.create(path, settings, "train"), settings)
+    if updates is None:
+        trainer.train()
+    else:  # killed after some updates: no clean end, only what was on disk
+        for _ in range(updates):
+            trainer.run.log(trainer.update())
+            trainer.save()
+    return trainer
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return load_file(latest_checkpoint(path / "checkpoints") / "policy" / "model.safetensors")
+
+
+def metrics(path: Path) -> list[dict]:
+    return [
+        {k: v for k, v in json.loads(line).items() if k != "seconds"}
+        for line in (path / "metrics.jsonl").read_text().splitlines()
+    ]
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+def test_same_seed_same_metrics_and_a_killed_run_goes_on_to_the_bit(tmp_path: Path) -> None:
+    settings = config("algo.coefficient=0.5")
+    run(tmp_path / "a", settings)
+    run(tmp_path / "b", settings)
+    assert metrics(tmp_path / "a") == metrics(tmp_path / "b") and same(weights(tmp_path / "a"), weights(tmp_path / "b"))
+    run(tmp_path / "killed", settings, updates=2)
+    with (tmp_path / "killed" / "metrics.jsonl").open("a") as log:
+        log.write('{"update": 3, "success": 0.1}\n{"upd')  # logged but not saved, and cut off
+    resumed = Trainer(Run.open(tmp_path / "killed"), Run.open(tmp_path / "killed").config)
+    resumed.resume()
+    assert (resumed.done, resumed.engine.version) == (2, 2)
+    resumed.train()
+    assert metrics(tmp_path / "killed") == metrics(tmp_path / "a")
+    assert same(weights(tmp_path / "killed"), weights(tmp_path / "a"))
+    for name in ("skills.jsonl", "trajectories/u0003.jsonl", "trajectories/u0003.safetensors"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "a" / name).read_bytes()
+    assert not same(
+        weights(tmp_path / "a"), load_file(tmp_path / "a" / "checkpoints" / "u0001" / "policy" / "model.safetensors")
+    )
+
+
+def test_seed_with_coefficient_0_is_grpo_to_the_bit(tmp_path: Path) -> None:
+    run(tmp_path / "seed", config("algo.coefficient=0"))
+    run(tmp_path / "grpo", config("algo=grpo"))
+    assert same(weights(tmp_path / "seed"), weights(tmp_path / "grpo"))
+    for a, b in zip(metrics(tmp_path / "seed"), metrics(tmp_path / "grpo"), strict=True):
+        assert {k: a[k] for k in b if k != "warnings"} == {k: v for k, v in b.items() if k != "warnings"}
+
+
+def test_no_valid_skill_is_loud_and_grpo_goes_on(tmp_path: Path) -> None:
+    run(tmp_path / "cut", config("algo.coefficient=0.5", "analyzer.max_new_tokens=1", "train.updates=1"))
+    run(tmp_path / "grpo", config("algo=grpo", "train.updates=1"))
+    (row,) = metrics(tmp_path / "cut")
+    assert row["opd_active"] == 0 and row["skill_parse_rate"] == 0 and row["loss_opd"] == 0
+    assert any("no token distils" in warning for warning in row["warnings"])
+    assert same(weights(tmp_path / "cut"), weights(tmp_path / "grpo"))
+
+
+def test_a_changed_start_is_refused_on_resume(tmp_path: Path) -> None:
+    import shutil
+
+    from seedbed.train.model import resolve
+
+    shutil.copytree(resolve("tiny"), tmp_path / "model")
+    settings = config(f"model.path={tmp_path / 'model'}")
+    run(tmp_path / "run", settings, updates=1)
+    shutil.copytree(tmp_path / "run" / "checkpoints" / "u0001" / "policy", tmp_path / "model", dirs_exist_ok=True)
+    with pytest.raises(UserError, match="not those this run started from"):
+        Trainer(Run.open(tmp_path / "run"), settings).resume()
+
+
+def test_a_run_directory_is_not_overwritten(tmp_path: Path) -> None:
+    Run.create(tmp_path, config(), "train")
+    with pytest.raises(UserError, match="already holds a run"):
+        Run.create(tmp_path, config(), "train")
+
+
+def test_tasks_are_a_pure_function_of_seed_and_update() -> None:
+    tasks = [Task(str(i), "e", "train", "k") for i in range(10)]
+    first = [draw_tasks(tasks, 3, 7, u) for u in range(6)]
+    assert first == [draw_tasks(tasks, 3, 7, u) for u in range(6)] and first != [
+        draw_tasks(tasks, 3, 8, u) for u in range(6)
+    ]
+    assert all(len({t.id for t in drawn}) == 3 for drawn in first)
+    assert len({t.id for drawn in first[:3] for t in drawn}) == 9  # one pass repeats nothing

@@ -1,0 +1,143 @@
+"""A Stage-1 row leads back to its episode; every removed or edited link is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rundirs import EVIL, episode, skill_of
+
+from seedbed.skills.sft_data import answer_text, trajectory_hashes
+from seedbed.track.store import append_jsonl, skill_line, write_part
+from seedbed.types import UserError
+from seedbed.view.trace import chain_text, trace
+
+
+@pytest.fixture
+def made(tmp_path) -> tuple[Path, Path]:
+    """(sft run, collect run) with two episodes; row 0 trains on the second one's skill, row 1 on the first one's."""
+    collected, run = tmp_path / "collect", tmp_path / "sft"
+    first, second = episode(0), episode(1, won=False, text=EVIL)
+    write_part(collected / "trajectories", "p0001", [first, second])
+    skills = [
+        skill_of(first, "workflow text"),
+        skill_of(
+            second, "avoid text", source="rules", status="ok_repaired", repairs=("fence", "nested"), raw="```{}```"
+        ),
+    ]
+    append_jsonl(collected / "skills.jsonl", [skill_line(s) for s in skills])
+    hashes = trajectory_hashes(collected)
+    append_jsonl(
+        run / "sft_data.jsonl",
+        [
+            {
+                "index": i,
+                "split": split,
+                "trajectory": t.id,
+                "task": t.task.id,
+                "skill_source": s.source,
+                "sha256": hashes[t.id],
+                "response": answer_text(s),
+                "tokens": 9,
+                "collect_dir": "../collect",
+            }
+            for i, (t, s, split) in enumerate([(second, skills[1], "validation"), (first, skills[0], "train")])
+        ],
+    )
+    return run, collected
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_the_chain_leads_from_row_to_task(made):
+    run, _ = made
+    chain = trace(run, 0)
+    assert (chain.skill.text, chain.trajectory.id, chain.trajectory.task.id) == ("avoid text", "v0/mug-1/1", "mug-1")
+    text = chain_text(chain).plain
+    order = [
+        "row 0",
+        "split: validation",
+        "kind: avoidance",
+        "status: ok_repaired",
+        "source: rules",
+        "repairs: fence, nested",
+        "raw answer: ```{}```",
+        "outcome: lost",
+        "turn 0",
+        "did: go",
+        "turn 1",
+        "did: take  (invalid)",
+        "task mug-1",
+    ]
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+    assert "\x1b" not in text and "⟨U+001B⟩" in text
+    assert trace(run, 1).skill.text == "workflow text"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        ("collect/trajectories/p0001.jsonl", '"stop": "lost"', '"stop": "won"', "v0/mug-1/1' in .* was edited"),
+        (
+            "collect/trajectories/p0001.jsonl",
+            '"id": "v0/mug-1/1"',
+            '"id": "v0/mug-1/9"',
+            "v0/mug-1/1' of row 0 is missing",
+        ),
+        ("collect/skills.jsonl", "avoid text", "other text", "skill of 'v0/mug-1/1' in .* was edited"),
+        ("collect/skills.jsonl", '"source": "rules"', '"source": "policy"', "by 'rules' is missing"),
+        ("sft/sft_data.jsonl", '"task": "mug-1"', '"task": "mug-2"', "names task 'mug-2'"),
+        ("sft/sft_data.jsonl", "../collect", "../gone", "'?../gone'? .* is missing"),
+    ],
+)
+def test_a_changed_link_is_named(made, file, old, new, says):
+    run, _ = made
+    edit(run.parent / file, old, new)
+    with pytest.raises(UserError, match=says):
+        trace(run, 0)
+
+
+def test_removed_files_and_unknown_rows_are_named(made):
+    run, collected = made
+    with pytest.raises(UserError, match=r"no row 7: its rows are 0 to 1"):
+        trace(run, 7)
+    (collected / "skills.jsonl").unlink()
+    with pytest.raises(UserError, match=r"skills\.jsonl cannot be read"):
+        trace(run, 0)
+    with pytest.raises(UserError, match="give the folder of an sft run"):
+        trace(collected, 0)
+
+
+def test_rows_of_a_line_with_other_line_separators_inside(tmp_path, made):
+    """A text may hold U+2028, which ``splitlines`` would cut at if it were stored raw."""
+    run, collected = made
+    odd = episode(0, text="a\u2028b", task="odd")
+    write_part(collected / "trajectories", "p0002", [odd])
+    skill = skill_of(odd, "s")
+    append_jsonl(collected / "skills.jsonl", [skill_line(skill)])
+    append_jsonl(
+        run / "sft_data.jsonl",
+        [
+            json.loads(
+                json.dumps(
+                    {
+                        "index": 2,
+                        "split": "train",
+                        "trajectory": odd.id,
+                        "task": "odd",
+                        "skill_source": "policy",
+                        "response": answer_text(skill),
+                        "sha256": trajectory_hashes(collected)[odd.id],
+                        "collect_dir": "../collect",
+                    }
+                )
+            )
+        ],
+    )
+    assert trace(run, 2).trajectory.turns_K[0].observation == "a\u2028b"
