@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 from seedbed.envs.alfworld.expert import Expert, Lesson, Mistakes
 from seedbed.envs.alfworld.game import HouseholdGame
 from seedbed.envs.alfworld.generate import generate
+from seedbed.prompts.analyzer import answer_text
 from seedbed.prompts.base import Wording, skill_block, transcript_first, transcript_next
 from seedbed.skills import rules
 from seedbed.types import Skill
@@ -61,7 +62,7 @@ def messages(wording: Wording, seed: int, mistakes: Mistakes) -> list[tuple[str,
         told = f"Record: {kind}, {'won' if lesson.flavour == 'workflow' else 'lost'}, {lesson.mistake or 'clean'}."
         return [
             ("user", told),
-            ("assistant", rules.to_json(Skill("", lesson.flavour, "ok", text, rules.summary(lesson)))),
+            ("assistant", answer_text(Skill("", lesson.flavour, "ok", text, rules.summary(lesson)))),
         ]
     condition = rng.choices([name for name, _ in SHARES], [share for _, share in SHARES])[0]
     lesson = lesson_for(condition, kind, rng)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from seedbed.envs.alfworld.expert import Lesson
+from seedbed.prompts.analyzer import answer_text
 from seedbed.skills import rules
 from seedbed.types import Action, Prompt, Skill, StopReason, Task, Trajectory, Turn
 
@@ -93,7 +94,7 @@ def test_a_success_gives_the_workflow_of_its_kind_and_carries_its_origin() -> No
         7,
     )
     assert skill.valid and "microwave" in skill.text and skill.summary.startswith("Won.")
-    assert json.loads(rules.to_json(skill)) == {"episode_summary": skill.summary, "episode_skill": skill.text}
+    assert json.loads(answer_text(skill)) == {"episode_summary": skill.summary, "episode_skill": skill.text}
     assert rules.annotate(played) == skill
 
 
@@ -120,4 +121,4 @@ def test_right_and_wrong_skills(kind: str) -> None:
 
 def test_the_answer_is_plain_json_even_with_quotes() -> None:
     skill = Skill("t", "workflow", "ok", 'say "yes"', "a\nb")
-    assert json.loads(rules.to_json(skill)) == {"episode_summary": "a\nb", "episode_skill": 'say "yes"'}
+    assert json.loads(answer_text(skill)) == {"episode_summary": "a\nb", "episode_skill": 'say "yes"'}

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from rundirs import EVIL, episode, skill_of
 
-from seedbed.skills.sft_data import answer_text, trajectory_hashes
+from seedbed.prompts.analyzer import answer_text
+from seedbed.skills.sft_data import trajectory_hashes
 from seedbed.track.store import append_jsonl, skill_line, write_part
 from seedbed.types import UserError
 from seedbed.view.trace import chain_text, trace

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from seedbed.types import Prompt, Trajectory
+from seedbed.types import Prompt, Skill, Trajectory
 
 _SUMMARY = "`episode_summary`: one or two sentences on what happened."
 _SKILL = (
@@ -27,9 +27,9 @@ def kind_of(trajectory: Trajectory) -> Literal["workflow", "avoidance"]:
     return "workflow" if trajectory.won else "avoidance"
 
 
-def answer_schema(include_summary: bool = True) -> dict[str, Any]:
-    """JSON schema of the answer: exactly two top-level strings (or the skill alone)."""
-    names = ["episode_summary", "episode_skill"] if include_summary else ["episode_skill"]
+def answer_schema() -> dict[str, Any]:
+    """JSON schema of the answer: exactly two top-level strings."""
+    names = ["episode_summary", "episode_skill"]
     return {
         "type": "object",
         "properties": {name: {"type": "string"} for name in names},
@@ -38,18 +38,23 @@ def answer_schema(include_summary: bool = True) -> dict[str, Any]:
     }
 
 
-def standalone(trajectory: Trajectory, include_summary: bool = True) -> Prompt:
+def answer_text(skill: Skill) -> str:
+    """The answer that gives ``skill``: what Stage 1 trains (paper_facts 2, record)."""
+    return json.dumps({"episode_summary": skill.summary, "episode_skill": skill.text}, ensure_ascii=False)
+
+
+def standalone(trajectory: Trajectory) -> Prompt:
     """Slots request, task, outcome, steps, end. No rewards are shown; responses are the full texts, reasoning included.
 
     A step shows the observation the policy saw before it responded; what the environment said last stands at the end.
     """
-    fields = [_SUMMARY, _SKILL] if include_summary else [_SKILL]
     request = "\n".join(
         [
             "You review one finished episode of an agent and write down what can be learned from it. "
             "Reply with one JSON object that follows this JSON schema, and nothing else:",
-            json.dumps(answer_schema(include_summary)),
-            *fields,
+            json.dumps(answer_schema()),
+            _SUMMARY,
+            _SKILL,
         ]
     )
     steps = [

@@ -7,12 +7,12 @@ wordings and the detection of mistakes are ours.
 
 from __future__ import annotations
 
-import json
 import random
 import zlib
 
 from seedbed.envs.alfworld.expert import Lesson
 from seedbed.envs.alfworld.journal import NOTHING, Goal, Journal, kind_of, read_goal
+from seedbed.prompts.analyzer import answer_text
 from seedbed.types import Skill, Trajectory, replace
 
 KINDS = ("pick", "look", "clean", "heat", "cool", "two")
@@ -134,11 +134,6 @@ def wrong_skill(kind: str, rng: random.Random) -> str:
     return phrase(Lesson("workflow", rng.choice([k for k in KINDS if k != kind])), rng.randrange(2))
 
 
-def to_json(skill: Skill) -> str:
-    """The answer an analyzer is to give for this skill, as its training target."""
-    return json.dumps({"episode_summary": skill.summary, "episode_skill": skill.text})
-
-
 def annotate(trajectory: Trajectory) -> Skill:
     """The hindsight skill of a finished household episode. Raises ``ValueError`` if the goal is not of this game."""
     lesson = diagnose(trajectory)
@@ -151,7 +146,7 @@ def annotate(trajectory: Trajectory) -> Skill:
         source="rules",
         version=trajectory.version,
     )
-    return replace(skill, raw=to_json(skill))
+    return replace(skill, raw=answer_text(skill))
 
 
 def diagnose(trajectory: Trajectory) -> Lesson:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
+from seedbed.prompts.analyzer import answer_text
 from seedbed.render import Renderer
 from seedbed.samples import build_samples
 from seedbed.skills.analyze import analyzer_context
@@ -33,11 +34,6 @@ class SftRow:
     action_T: np.ndarray
     trajectory: str
     task: str
-
-
-def answer_text(skill: Skill) -> str:
-    """The analyzer's answer as it is trained: a JSON object with exactly two fields (paper_facts 2)."""
-    return json.dumps({"episode_summary": skill.summary, "episode_skill": skill.text}, ensure_ascii=False)
 
 
 def build_rows(
