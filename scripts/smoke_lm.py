@@ -63,7 +63,7 @@ def main() -> None:
     sft(OUT / "collect", settings, config="smollm2", out=OUT / "sft", measure=False)
     (checkpoint,) = (OUT / "sft" / "checkpoints").iterdir()
     train(
-        [f"model.path={checkpoint}", f"train.rehearsal_data={OUT / 'sft'}", *overrides],
+        [f"model.path={checkpoint}", *overrides],
         config="smollm2",
         out=OUT / "seed",
     )

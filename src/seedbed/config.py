@@ -94,7 +94,7 @@ class TrainSettings(Settings):
         0, ge=0, description="Stage-1 rows in every optimiser step, so that RL does not unlearn analysis (ours)"
     )
     rehearsal_weight: float = Field(0.3, ge=0)
-    rehearsal_data: str = Field("", description="folder of the Stage-1 run the rows come from")
+    rehearsal_data: str = Field("", description="the sft run the rows come from; default: the one model.path is of")
     checkpoint_every: int = Field(10, ge=1)
     max_fault_share: float = Field(0.2, gt=0, le=1)
 

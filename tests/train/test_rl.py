@@ -36,10 +36,11 @@ def config(*overrides: str) -> Config:
 
 
 def run(path: Path, settings: Config, updates: int | None = None) -> Trainer:
-    trainer = Trainer(Run.create(path, settings, "train"), settings)
+    trainer = Trainer(Run.new(path), settings)
     if updates is None:
         trainer.train()
     else:  # killed after some updates: no clean end, only what was on disk
+        trainer.run.begin(settings, "train")
         for _ in range(updates):
             trainer.run.log(trainer.update())
             trainer.save()
@@ -113,9 +114,15 @@ def test_a_changed_start_is_refused_on_resume(tmp_path: Path) -> None:
 
 
 def test_a_run_directory_is_not_overwritten(tmp_path: Path) -> None:
-    Run.create(tmp_path, config(), "train")
+    Run.new(tmp_path).begin(config(), "train")
     with pytest.raises(UserError, match="already holds a run"):
-        Run.create(tmp_path, config(), "train")
+        Run.new(tmp_path)
+
+
+def test_what_fails_before_it_starts_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="not a folder"):
+        run(tmp_path / "run", config("model.path=nowhere"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_tasks_are_a_pure_function_of_seed_and_update() -> None:

@@ -83,7 +83,7 @@ def run_stage1(config: Config, out: Path) -> dict[str, Any]:
     from seedbed.train import annotate, collect, sft  # noqa: PLC0415
     from seedbed.train.state import latest_checkpoint  # noqa: PLC0415
 
-    collected = Run.create(out / "collect", config, "collect")
+    collected = Run.new(out / "collect")
     collect.collect(
         collected,
         config,
@@ -91,7 +91,7 @@ def run_stage1(config: Config, out: Path) -> dict[str, Any]:
     )
     annotate.annotate(collected, config, "rules")
     _say("annotate", f"skills written by rules in {collected.skills}")
-    run = Run.create(out / "sft", config, "sft", collect_dir=str(collected.path))
+    run = Run.new(out / "sft")
     sft.fine_tune(
         run,
         config,
@@ -117,9 +117,8 @@ def run_arm(name: str, start: str, config: Config, out: Path) -> dict[str, Any]:
         k: v for k, v in data["algo"].items() if name == "seed" or k not in ("coefficient", "sharpness")
     } | {"name": name}
     data["model"]["path"] = start
-    data["train"]["rehearsal_data"] = str(out / "sft") if config.train.rehearsal_rows else ""
     arm = build(data, "the demo")
-    run = Run.create(out / name, arm, "train")
+    run = Run.new(out / name)
     Trainer(run, arm).train(lambda row: _say(name, line(row, arm.train.updates)))
     return {**measure(name, str(latest_checkpoint(run.checkpoints)), config, out), "run": name}
 

@@ -95,7 +95,7 @@ def sft(
         raise UserError("name the annotated collect run, e.g. seedbed sft runs/collect --out runs/sft")
     if resume and collected is None:
         collected = Path(Run.open(resume).manifest["collect_dir"])
-    run, settings = open_run("sft", overrides, config, out, resume, threads, collect_dir=str(collected))
+    run, settings = open_run("sft", overrides, config, out, resume, threads)
     before = tuning.measure(*load_engine(settings.model), settings) if measure else None
     with bar() as progress:
         line = progress.add_task("sft", total=settings.sft.epochs)
@@ -131,7 +131,6 @@ def open_run(
     out: Path | None,
     resume: Path | None,
     threads: int,
-    **facts: str,
 ) -> tuple[Run, object]:
     """A new run from the options, or the one to resume with its own settings."""
     if (out is None) == (resume is None):
@@ -146,7 +145,7 @@ def open_run(
         prepare(None, None, threads)
         return run, run.config
     settings = prepare(config, overrides, threads)
-    return Run.create(out, settings, kind, **facts), settings
+    return Run.new(out), settings
 
 
 def bar() -> Progress:

@@ -10,6 +10,7 @@ from seedbed.commands.options import ConfigOption, Overrides, Threads
 from seedbed.commands.stage1 import Out, Resume, open_run
 from seedbed.repro.paper_diff import diff_lines
 from seedbed.train.rl import Trainer
+from seedbed.view.report import write_report
 
 _out = Console(highlight=False)
 
@@ -27,7 +28,7 @@ def train(
 
       seedbed train -c tiny model.path=runs/sft/checkpoints/u0003 --out runs/seed
 
-      seedbed train -c tiny algo=grpo --out runs/grpo
+      seedbed train -c tiny algo=grpo model.path=runs/sft/checkpoints/u0003 --out runs/grpo
 
       seedbed train --resume runs/seed
     """
@@ -36,13 +37,10 @@ def train(
     if resume:
         trainer.resume()
     else:
-        different = diff_lines(settings)
-        _out.print(
-            f"{len(different)} settings differ from the paper (all of them in {run.path / 'paper_diff.md'})",
-            style="dim",
-        )
+        for different in diff_lines(settings):
+            _out.print(f"differs: {different}", style="dim", markup=False)
     trainer.train(lambda row: _out.print(line(row, settings.train.updates)))
-    _out.print(f"done; look at it with: seedbed report {run.path}")
+    _out.print(f"done; report: {write_report(run.path)}")
 
 
 def line(row: dict[str, Any], updates: int) -> str:

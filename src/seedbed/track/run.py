@@ -20,7 +20,10 @@ from seedbed.types import UserError
 
 
 class Run:
-    """One run directory. ``create`` refuses a directory that already holds a run; ``open`` expects one."""
+    """One run directory. ``new`` refuses a directory that already holds a run; ``open`` expects one.
+
+    A new run writes nothing until ``begin``: what fails before that leaves no directory behind.
+    """
 
     def __init__(self, path: Path):
         self.path = path
@@ -30,22 +33,29 @@ class Run:
         self.metrics = path / "metrics.jsonl"
 
     @classmethod
-    def create(cls, path: str | Path, config: Config, kind: str, **facts: Any) -> Run:
-        """Make the directory and write ``config.resolved.yaml``, ``paper_diff.md`` and ``manifest.json``."""
+    def new(cls, path: str | Path) -> Run:
         run = cls(Path(path))
-        if (run.path / "manifest.json").exists():
+        if run.begun:
             raise UserError(f"{path} already holds a run: choose another --out, or go on with --resume {path}")
-        run.write("config.resolved.yaml", to_yaml(config))
-        run.write("paper_diff.md", paper_diff(config))
-        run.write_json("manifest.json", {"kind": kind, **manifest(), "seed": config.seed, **facts})
         return run
 
     @classmethod
     def open(cls, path: str | Path) -> Run:
         run = cls(Path(path))
-        if not (run.path / "manifest.json").is_file():
+        if not run.begun:
             raise UserError(f"{path} is not a run directory: it holds no manifest.json")
         return run
+
+    @property
+    def begun(self) -> bool:
+        return (self.path / "manifest.json").is_file()
+
+    def begin(self, config: Config, kind: str, **facts: Any) -> None:
+        """Write ``config.resolved.yaml``, ``paper_diff.md`` and ``manifest.json``; a run that is resumed has them."""
+        if not self.begun:
+            self.write("config.resolved.yaml", to_yaml(config))
+            self.write("paper_diff.md", paper_diff(config))
+            self.write_json("manifest.json", {"kind": kind, **manifest(), "seed": config.seed, **facts})
 
     @property
     def config(self) -> Config:
@@ -69,6 +79,14 @@ class Run:
 
     def history(self) -> list[dict[str, Any]]:
         return list(read_jsonl(self.metrics)) if self.metrics.exists() else []
+
+    def write_timing(self) -> None:
+        """``timing.json``: seconds per phase over all updates."""
+        total: dict[str, float] = {}
+        for row in self.history():
+            for phase, seconds in row["seconds"].items():
+                total[phase] = total.get(phase, 0.0) + seconds
+        self.write_json("timing.json", total)
 
     def rewind(self, update: int) -> None:
         """Forget what was logged after ``update``: a resumed run writes it again, once."""

@@ -13,7 +13,7 @@ from seedbed.rollout import collect_groups
 from seedbed.track.run import Run
 from seedbed.track.store import parts, read_part, write_part
 from seedbed.train.interrupt import Interrupt, Stopped
-from seedbed.train.model import load_engine
+from seedbed.train.model import load_engine, model_facts
 from seedbed.types import Task, Trajectory, UserError
 
 _TASKS_A_PART = 20
@@ -29,8 +29,9 @@ def collect(
     """
     environment = make_environment(config.env.name, **config.env.options)
     engine, renderer = load_engine(config.model)
-    settings = config.rollout.model_copy(update={"temperature": config.collect.temperature})
     tasks = draw_balanced(environment.tasks(config.env.train_split), config.collect.tasks, config.seed)
+    run.begin(config, "collect", **model_facts(config.model, renderer))
+    settings = config.rollout.model_copy(update={"temperature": config.collect.temperature})
     have = set(parts(run.trajectories)) if run.trajectories.is_dir() else set()
     done, won = 0, 0
     with Interrupt() as interrupt:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -79,6 +80,11 @@ def save_policy(model: nn.Module, renderer: Renderer, folder: Path) -> None:
     finally:
         model.set_attn_implementation(attention)
     renderer.tokenizer.save_pretrained(folder)
+
+
+def model_facts(settings: ModelSettings, renderer: Renderer) -> dict[str, Any]:
+    """What a manifest says of the model: every file of its folder by hash (tokenizer too) and the chat template."""
+    return {"model": folder_hashes(resolve(settings.path)), "template_hash": renderer.hash}
 
 
 def folder_hashes(folder: Path, keep: Callable[[str], bool] = lambda _: True) -> dict[str, str]:

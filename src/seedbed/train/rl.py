@@ -38,7 +38,7 @@ from seedbed.track.metrics import episode_metrics, signal_metrics, warnings
 from seedbed.track.run import Clock, Run
 from seedbed.track.store import TokenValues, append_jsonl, skill_line, write_part
 from seedbed.train.interrupt import Interrupt, Stopped
-from seedbed.train.model import folder_hashes, load_engine, resolve
+from seedbed.train.model import folder_hashes, load_engine, model_facts, resolve
 from seedbed.train.state import latest_checkpoint, load_checkpoint, save_checkpoint
 from seedbed.train.update import build_optimizer, build_rows, update_policy
 from seedbed.types import Batch, Task, UserError
@@ -65,11 +65,7 @@ class Trainer:
         self.panel = load_panel(config.env.panel) if config.eval.every else None
         self.stage1: list[SftRow] = []
         if config.train.rehearsal_rows:
-            if not config.train.rehearsal_data:
-                raise UserError(
-                    "train.rehearsal_rows is set but train.rehearsal_data is not: name the folder of the sft run"
-                )
-            self.stage1 = load_rows(Path(config.train.rehearsal_data))
+            self.stage1 = load_rows(rehearsal_folder(config))
         self.algorithm = make_algorithm(config.algo)
         self.engine, self.renderer = load_engine(config.model)
         self.start_hash = folder_hashes(resolve(config.model.path), lambda name: name.endswith(".safetensors"))
@@ -94,6 +90,8 @@ class Trainer:
     def train(self, report: Report = lambda row: None) -> None:
         """All remaining updates. Raises ``Stopped`` after a Ctrl-C, with everything saved."""
         settings = self.config.train
+        panel = {"name": self.panel.name, "hash": self.panel.hash} if self.panel else None
+        self.run.begin(self.config, "train", **model_facts(self.config.model, self.renderer), panel=panel)
         with Interrupt() as interrupt:
             while self.done < settings.updates:
                 row = self.update()
@@ -104,6 +102,7 @@ class Trainer:
                 last = self.done == settings.updates or interrupt.requested
                 if last or self.done % settings.checkpoint_every == 0:
                     self.save()
+                    self.run.write_timing()
                 if interrupt.requested and self.done < settings.updates:
                     raise Stopped(
                         f"stopped after update {self.done} of {settings.updates}; "
@@ -229,6 +228,20 @@ def draw_tasks(tasks: Sequence[Task], count: int, seed: int, update: int) -> lis
     epoch, place = divmod(update, len(tasks) // count)
     order = np.random.default_rng([seed, 0, epoch]).permutation(len(tasks))
     return [tasks[int(i)] for i in order[place * count : (place + 1) * count]]
+
+
+def rehearsal_folder(config: Config) -> Path:
+    """Where Stage-1 rows come from: ``train.rehearsal_data``, else the sft run that holds ``model.path``."""
+    if config.train.rehearsal_data:
+        return Path(config.train.rehearsal_data)
+    folder = resolve(config.model.path).resolve().parents[2]  # RUN/checkpoints/u0003/policy
+    if not (folder / "sft_data.jsonl").is_file():
+        raise UserError(
+            f"train.rehearsal_rows={config.train.rehearsal_rows} needs Stage-1 rows, and model.path="
+            f"{config.model.path!r} is no checkpoint of an sft run: set train.rehearsal_data to one, or "
+            "train.rehearsal_rows=0"
+        )
+    return folder
 
 
 def update_seed(seed: int, update: int) -> int:

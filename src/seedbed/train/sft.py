@@ -25,10 +25,10 @@ from seedbed.track.run import Run
 from seedbed.track.store import read_skills
 from seedbed.train.collect import read_collected
 from seedbed.train.interrupt import Interrupt, Stopped
-from seedbed.train.model import load_engine
+from seedbed.train.model import load_engine, model_facts
 from seedbed.train.state import latest_checkpoint, load_checkpoint, save_checkpoint
 from seedbed.train.update import NonFinite, answer_loss, build_optimizer
-from seedbed.types import UserError
+from seedbed.types import Skill, UserError
 
 
 def fine_tune(
@@ -45,7 +45,9 @@ def fine_tune(
     """
     settings = config.sft
     engine, renderer = load_engine(config.model)
-    train, validation = _rows(run, config, collected, renderer)
+    train, validation, skills = _rows(config, collected, renderer)
+    run.begin(config, "sft", collect_dir=str(collected.path), **model_facts(config.model, renderer))
+    save_rows(run.path, train, validation, skills, collected.path)
     model = engine.model
     optimizer = build_optimizer(model, TrainSettings(lr=settings.lr, weight_decay=settings.weight_decay))
     for group in optimizer.param_groups:
@@ -107,16 +109,15 @@ def measure(engine: TorchEngine, renderer: Renderer, config: Config, *, tasks: i
     }
 
 
-def _rows(run: Run, config: Config, collected: Run, renderer: Renderer) -> tuple[list[SftRow], list[SftRow]]:
+def _rows(config: Config, collected: Run, renderer: Renderer) -> tuple[list[SftRow], list[SftRow], dict[str, Skill]]:
+    """Train rows, validation rows, and the skills they come from."""
     skills = {s.trajectory: s for s, _ in read_skills(collected.skills)} if collected.skills.exists() else {}
     rows = build_rows(read_collected(collected), skills, renderer, config.sft.max_tokens)
     if not rows:
         raise UserError(
             f"{collected.path} holds no valid skill, so there is nothing to fine-tune on: run seedbed annotate first"
         )
-    train, validation = split_rows(rows, config.sft.validation, config.seed)
-    save_rows(run.path, train, validation, skills, collected.path)
-    return train, validation
+    return *split_rows(rows, config.sft.validation, config.seed), skills
 
 
 def _schedule(step: int, total: int, warmup: float) -> float:
