@@ -54,6 +54,7 @@ class Environment(ABC):
 
 
 _REGISTRY: dict[str, Callable[..., Environment]] = {}
+_SHIPPED = ("seedbed.envs.alfworld.env",)  #: modules that register themselves when imported
 
 
 def register(name: str) -> Callable[[type[Environment]], type[Environment]]:
@@ -78,7 +79,8 @@ def make_environment(name: str, **options: object) -> Environment:
             return getattr(importlib.import_module(module), attr)(**options)
         except (ImportError, AttributeError) as error:
             raise UserError(f"env.name {name!r} cannot be imported: {error}") from error
-    importlib.import_module("seedbed.envs.alfworld.env")
+    for module in _SHIPPED:
+        importlib.import_module(module)
     if name not in _REGISTRY:
         near = get_close_matches(name, _REGISTRY, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""

@@ -217,7 +217,8 @@ class Trainer:
             for key, parts in pieces.items()
         }
         write_part(self.run.trajectories, f"u{self.done:04d}", batch.trajectories, values)
-        append_jsonl(self.run.skills, [skill_line(s, update=self.done) for s in batch.skills.values()])
+        if batch.skills:
+            append_jsonl(self.run.skills, [skill_line(s, update=self.done) for s in batch.skills.values()])
 
 
 def draw_tasks(tasks: Sequence[Task], count: int, seed: int, update: int) -> list[Task]:
