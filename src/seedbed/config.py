@@ -66,7 +66,9 @@ class SftSettings(Settings):
     lr: float = Field(5e-6, gt=0)
     warmup: float = Field(0.1, ge=0, le=1, description="share of the steps")
     max_tokens: int = Field(8192, ge=16)
+    micro_tokens: int = Field(8192, ge=16, description="padded tokens a forward pass: memory, never the gradient")
     weight_decay: float = Field(0.01, ge=0)
+    grad_clip: float = Field(1.0, gt=0)
     validation: float = Field(0.1, ge=0, lt=1, description="share of the tasks held out")
     rehearsal: float = Field(
         0.0, ge=0, description="weight of the trajectories' own action tokens beside the skill tokens (ours)"
@@ -83,9 +85,7 @@ class TrainSettings(Settings):
     grad_clip: float = Field(1.0, gt=0)
     minibatch_rows: int = Field(256, ge=1, description="turns an optimiser step, whole groups")
     micro_tokens: int = Field(8192, ge=16, description="padded tokens a forward pass: memory, never the gradient")
-    aggregation: Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"] = (
-        "token-mean"
-    )
+    aggregation: Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean"] = "token-mean"
     clip: float = Field(0.2, gt=0)
     dual_clip: float = Field(3.0, gt=1)
     kl_coefficient: float = Field(0.01, ge=0)
@@ -106,7 +106,7 @@ class EvalSettings(Settings):
 
 
 class Config(Settings):
-    seed: int = 0
+    seed: int = Field(0, ge=0)
     model: ModelSettings = ModelSettings()
     env: EnvSettings = EnvSettings()
     rollout: RolloutSettings = RolloutSettings()

@@ -17,7 +17,7 @@ from seedbed.envs.base import Environment, Game
 from seedbed.envs.project import normalise
 from seedbed.prompts.base import skill_block, transcript_first, transcript_next, windowed
 from seedbed.render import Context, Renderer
-from seedbed.types import Group, Message, Observation, Prompt, StopReason, Task, Trajectory, Turn, UserError
+from seedbed.types import Action, Group, Message, Observation, Prompt, StopReason, Task, Trajectory, Turn, UserError
 
 
 @dataclass(slots=True)
@@ -32,6 +32,7 @@ class _Episode:
     seen: Observation = field(default_factory=lambda: Observation(""))
     prompt: Prompt = field(default_factory=lambda: Prompt(()))
     context: Context | None = None
+    shortened: bool = False
     messages: list[Message] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     stop: StopReason | None = None
@@ -144,8 +145,14 @@ def _advance(
 ) -> None:
     """One response: read it, play it, prepare the next prompt or end the episode."""
     text = renderer.content(completion.ids_T)
-    action = environment.project(episode.context.lead + text, settings.think)
-    turn = dict(
+    action, seen, cause = Action("", False), None, ""
+    try:
+        action = environment.project(episode.context.lead + text, settings.think)
+        if completion.finish == "stop":  # never guess what a cut response meant
+            seen = episode.game.step(normalise(action.text, episode.seen.admissible))
+    except Exception as error:  # noqa: BLE001 - see _start
+        cause = f"{type(error).__name__}: {error}"
+    turn = Turn(
         prompt=episode.prompt,
         prompt_ids_T=episode.context.ids_T,
         response_ids_T=completion.ids_T,
@@ -153,27 +160,24 @@ def _advance(
         finish=completion.finish,
         text=text,
         action=action,
+        observation=seen.text if seen else "",
+        reward=seen.reward if seen else 0.0,
         prefix_break=episode.context.prefix_break,
+        shortened=episode.shortened,
     )
-    if completion.finish == "length":  # never guess what a cut response meant
-        episode.turns.append(Turn(**turn))
+    episode.turns.append(turn)
+    if cause:
+        episode.stop, episode.cause = StopReason.FAULT, cause
+    elif seen is None:
         episode.stop = StopReason.TRUNCATED_TURN
-        return
-    try:
-        seen = episode.game.step(normalise(action.text, episode.seen.admissible))
-    except Exception as error:  # noqa: BLE001 - see _start
-        episode.turns.append(Turn(**turn))
-        episode.stop, episode.cause = StopReason.FAULT, f"{type(error).__name__}: {error}"
-        return
-    episode.turns.append(Turn(**turn, observation=seen.text, reward=seen.reward))
-    episode.seen = seen
-    if seen.won:
+    elif seen.won:
         episode.stop = StopReason.WON
     elif seen.done:
         episode.stop = StopReason.LOST
     elif len(episode.turns) == settings.max_turns:
         episode.stop = StopReason.STEP_CAP
     else:
+        episode.seen = seen
         _next_prompt(episode, completion, environment, renderer, settings)
 
 
@@ -189,6 +193,7 @@ def _next_prompt(
             episode.messages += [Message("assistant", episode.turns[-1].text), Message("user", episode.prompt.text)]
             episode.context = renderer.extend(episode.context, completion.ids_T, episode.messages)
         if len(episode.context.ids_T) <= settings.max_prompt_tokens:
+            episode.shortened = keep < min(settings.history, len(episode.turns))
             return
         if settings.layout == "transcript":
             break

@@ -51,7 +51,8 @@ def score_pairs(
             )
         ids_T = skill_context(sample, skill.text, renderer)
         grown = len(ids_T) - len(sample.ids_T)
-        if sample.prompt_len + grown > max_prompt_tokens:
+        longest = len(sample.trajectory.turns_K[sample.turns[-1]].prompt_ids_T)
+        if longest + grown > max_prompt_tokens:
             cut.add(i)
         else:
             shift = np.zeros(max(grown, 0), bool)

@@ -110,6 +110,7 @@ class Turn:
     observation: str = ""  #: what the environment answered; empty if it was not stepped
     reward: float = 0.0
     prefix_break: bool = False  #: this prompt does not extend the previous prompt plus response (transcript layout)
+    shortened: bool = False  #: the prompt limit left room for fewer history pairs than asked for (windowed layout)
 
     def __post_init__(self) -> None:
         if len(self.response_ids_T) != len(self.logprobs_T):

@@ -99,7 +99,8 @@ def test_scoring_reads_the_right_position() -> None:
     class Successor(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.config = type("C", (), {"max_position_embeddings": 64})()
+            sizes = {"max_position_embeddings": 64, "num_key_value_heads": 1, "vocab_size": 100}
+            self.config = type("C", (), sizes)()
             self.anchor = torch.nn.Parameter(torch.zeros(1))
             self.base_model = lambda input_ids, **_: type(
                 "H", (), {"last_hidden_state": input_ids[..., None].float()}
@@ -107,11 +108,15 @@ def test_scoring_reads_the_right_position() -> None:
 
         def set_attn_implementation(self, _: str) -> None: ...
 
+        def forward(self, input_ids: torch.Tensor, **_: object):
+            hidden = self.base_model(input_ids).last_hidden_state
+            logits = self.get_output_embeddings()(hidden)
+            return type("O", (), {"logits": logits})()
+
         def get_output_embeddings(self):
             def logits(hidden: torch.Tensor) -> torch.Tensor:
-                out = torch.full((len(hidden), 100), float(np.log(0.1 / 99)))
-                out[torch.arange(len(hidden)), hidden[:, 0].long() + 1] = float(np.log(0.9))
-                return out
+                out = torch.full((*hidden.shape[:-1], 100), float(np.log(0.1 / 99)))
+                return out.scatter(-1, hidden.long() + 1, float(np.log(0.9)))
 
             return logits
 

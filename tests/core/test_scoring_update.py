@@ -13,7 +13,7 @@ from seedbed.engines.base import ScoreRow
 from seedbed.render import Renderer
 from seedbed.samples import build_samples
 from seedbed.scoring import score_pairs
-from seedbed.train.update import build_optimizer, build_rows, minibatches, update_policy
+from seedbed.train.update import Objective, build_optimizer, build_rows, minibatches, update_policy
 from seedbed.types import Batch, Skill, replace
 
 
@@ -50,12 +50,9 @@ def gradients(
     train = TrainSettings(**{"minibatch_rows": 1000, "lr": 1e-9, "grad_clip": 1e9, **settings})
     report = update_policy(
         engine.model,
-        build_optimizer(engine.model, train),
+        build_optimizer(engine.model, train.lr, train.weight_decay),
         build_rows(batch, reference),
-        train,
-        coefficient=coefficient,
-        gate=algorithm.gate,
-        temperature=1.0,
+        Objective(train, 1.0, coefficient, algorithm.gate),
         first_step=0,
         rehearse=lambda step: [],
     )
@@ -162,12 +159,9 @@ def test_a_batch_without_tokens_changes_nothing(renderer: Renderer) -> None:
     train = TrainSettings(lr=1.0)
     report = update_policy(
         engine.model,
-        build_optimizer(engine.model, train),
+        build_optimizer(engine.model, train.lr, train.weight_decay),
         [],
-        train,
-        coefficient=1.0,
-        gate=torch.sigmoid,
-        temperature=1.0,
+        Objective(train, 1.0, 1.0, torch.sigmoid),
         first_step=0,
         rehearse=lambda step: [],
     )

@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +30,7 @@ STAGES = {"base": "base policy", "sft": "after Stage 1", "grpo": "GRPO", "seed":
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="new directory for everything the demo makes")] = Path("runs/demo"),
+    out: Annotated[Path | None, typer.Option(help="new directory; default runs/demo, or the next free number")] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help="settings for all stages, e.g. algo.coefficient=1"),
@@ -41,10 +41,9 @@ def demo(
 
     Example: seedbed demo --out runs/demo
     """
-    if (out / "demo.json").exists():
-        raise UserError(
-            f"{out} already holds a demo: choose another --out or remove it (report: {out / 'report.html'})"
-        )
+    out = out or next(p for i in range(1, 10_000) if not (p := Path(f"runs/demo{'' if i == 1 else f'-{i}'}")).exists())
+    if out.exists() and any(out.iterdir()):
+        raise UserError(f"{out} is not empty: choose another --out or remove it")
     config = load_config("tiny", [*(overrides or []), f"seed={seed}"])
     begin, seconds = time.perf_counter(), {}
     stages: dict[str, dict[str, Any]] = {}
@@ -57,9 +56,13 @@ def demo(
 
         def spend(name: str, *jobs: Future[Any]) -> list[Any]:
             start = time.perf_counter()
-            while not all(job.done() for job in jobs):
-                for job in wait(jobs, timeout=1.0, return_when=FIRST_COMPLETED).done:
-                    job.result()  # a failure shows at once, not after its sibling
+            try:
+                for job in as_completed(jobs):
+                    job.result()
+            except BaseException:  # show a failure at once, not after its sibling
+                for worker in multiprocessing.active_children():
+                    worker.terminate()
+                raise
             seconds[name] = time.perf_counter() - start
             return [job.result() for job in jobs]
 

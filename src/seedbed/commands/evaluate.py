@@ -16,7 +16,7 @@ from seedbed.envs.base import make_environment
 from seedbed.envs.panels import load_panel
 from seedbed.evaluate.run import evaluate
 from seedbed.track.store import replace_file
-from seedbed.train.model import load_engine, resolve
+from seedbed.train.model import load_engine, model_facts, resolve
 from seedbed.types import UserError
 
 _out = Console(highlight=False)
@@ -29,15 +29,15 @@ def eval_(
     config: ConfigOption = None,
     panel: Annotated[str | None, typer.Option(help="named list of task ids; default env.panel")] = None,
     temperature: Annotated[float | None, typer.Option(help="0 is greedy; default eval.temperature")] = None,
-    attempts: Annotated[int | None, typer.Option(help="episodes a task; default eval.attempts")] = None,
+    attempts: Annotated[int | None, typer.Option(min=1, help="episodes a task; default eval.attempts")] = None,
     out: Annotated[Path | None, typer.Option(help="write the whole result as JSON")] = None,
     threads: Threads = 1,
 ) -> None:
     """Play a fixed panel of held-out tasks and report success with intervals.
 
-    Example: seedbed eval runs/seed/checkpoints/u0010 -c tiny --panel household-120 --temperature 0.4 --out eval.json
+    Example: seedbed eval runs/seed/checkpoints/u0008 --panel household-120 --temperature 0.4 --out eval.json
     """
-    settings = prepare(config, [*(overrides or []), f"model.path={checkpoint}"], threads)
+    settings = prepare(config, [*(overrides or []), f"model.path={checkpoint}"], threads, origin=checkpoint)
     chosen = load_panel(panel or settings.env.panel)
     environment = make_environment(settings.env.name, **settings.env.options)
     engine, renderer = load_engine(settings.model)
@@ -47,10 +47,11 @@ def eval_(
         renderer,
         settings.rollout,
         chosen,
-        attempts=attempts or settings.eval.attempts,
+        attempts=settings.eval.attempts if attempts is None else attempts,
         temperature=settings.eval.temperature if temperature is None else temperature,
         seed=settings.seed,
     )
+    result |= model_facts(settings.model, renderer)
     _out.print(table(result))
     if out:
         replace_file(out, lambda p: p.write_text(json.dumps(result, indent=1) + "\n", "utf-8"))
@@ -77,7 +78,8 @@ def table(result: dict) -> Table:
     for name in ("kind", "won", "success", "95 % interval"):
         out.add_column(name, justify="left" if name == "kind" else "right")
     for kind, v in summary["by_kind"].items():
-        out.add_row(kind, f"{v['k']}/{v['n']}", f"{v['value']:.1%}", f"{v['low']:.1%} .. {v['high']:.1%}")
+        rate = "-" if v["value"] is None else f"{v['value']:.1%}"  # every episode of the kind broke
+        out.add_row(kind, f"{v['k']}/{v['n']}", rate, f"{v['low']:.1%} .. {v['high']:.1%}")
     for kind in ("micro", "macro"):
         v = summary[kind]
         out.add_row(f"[bold]{kind}[/]", "", f"[bold]{v['value']:.1%}[/]", f"{v['low']:.1%} .. {v['high']:.1%}")

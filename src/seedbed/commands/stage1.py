@@ -63,6 +63,8 @@ def annotate(
     """
     prepare(None, None, threads)
     run = Run.open(directory)
+    if by == "openai" and not base_url:
+        raise UserError("--by openai needs --base-url: episodes are sent nowhere that was not named")
     external = {"model": model, "base_url": base_url, "concurrency": concurrency} if by == "openai" else {}
     with bar() as progress:
         line = progress.add_task("annotate", total=None)
@@ -89,13 +91,13 @@ def sft(
 ) -> None:
     """Fine-tune the policy to write the skills itself, and measure acting and parse rate before and after.
 
-    Example: seedbed sft runs/collect -c tiny --out runs/sft
+    Example: seedbed sft runs/collect --out runs/sft
     """
     if collected is None and resume is None:
         raise UserError("name the annotated collect run, e.g. seedbed sft runs/collect --out runs/sft")
     if resume and collected is None:
         collected = Path(Run.open(resume).manifest["collect_dir"])
-    run, settings = open_run("sft", overrides, config, out, resume, threads)
+    run, settings = open_run("sft", overrides, config, out, resume, threads, origin=collected)
     before = tuning.measure(*load_engine(settings.model), settings) if measure else None
     with bar() as progress:
         line = progress.add_task("sft", total=settings.sft.epochs)
@@ -131,6 +133,7 @@ def open_run(
     out: Path | None,
     resume: Path | None,
     threads: int,
+    origin: Path | None = None,
 ) -> tuple[Run, object]:
     """A new run from the options, or the one to resume with its own settings."""
     if (out is None) == (resume is None):
@@ -144,7 +147,7 @@ def open_run(
         run = Run.open(resume)
         prepare(None, None, threads)
         return run, run.config
-    settings = prepare(config, overrides, threads)
+    settings = prepare(config, overrides, threads, origin)
     return Run.new(out), settings
 
 

@@ -26,9 +26,9 @@ def train(
 
     Examples:
 
-      seedbed train -c tiny model.path=runs/sft/checkpoints/u0003 --out runs/seed
+      seedbed train model.path=runs/sft/checkpoints/u0003 --out runs/seed
 
-      seedbed train -c tiny algo=grpo model.path=runs/sft/checkpoints/u0003 --out runs/grpo
+      seedbed train model.path=runs/sft/checkpoints/u0003 algo=grpo --out runs/grpo
 
       seedbed train --resume runs/seed
     """

@@ -15,6 +15,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
 from seedbed.engines.base import ScoreRow
+from seedbed.types import UserError
 
 
 def grouped_attention(
@@ -24,18 +25,23 @@ def grouped_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
-    **_: object,
+    **extra: object,
 ) -> tuple[Tensor, None]:
     """Attention for transformers' attention interface that never expands grouped key/value heads.
 
     Shapes: query [B, Hq, q, D], key and value [B, Hkv, L, D], additive mask [B, 1, q, L] or None (causal).
     """
+    unknown = [name for name in ("softcap", "s_aux", "sliding_window") if extra.get(name) is not None]
+    if unknown:
+        raise UserError(f"the model asks for attention with {', '.join(unknown)}, which seedbed's engine lacks")
     batch, heads, length, dim = query.shape
     if attention_mask is None:
         out = nn.functional.scaled_dot_product_attention(
             query, key, value, is_causal=length > 1, scale=scaling, enable_gqa=heads != key.shape[1]
         )
         return out.transpose(1, 2).contiguous(), None
+    if attention_mask.dtype == torch.bool:
+        attention_mask = torch.zeros_like(attention_mask, dtype=query.dtype).masked_fill_(~attention_mask, -torch.inf)
     kv_heads = key.shape[1]
     grouped = query.reshape(batch, kv_heads, (heads // kv_heads) * length, dim)
     scores = torch.matmul(grouped, key.transpose(2, 3)) * (scaling if scaling is not None else dim**-0.5)

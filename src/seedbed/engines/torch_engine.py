@@ -35,6 +35,7 @@ class SlotCache(Cache):
         self.keys = [like.new_zeros(shape) for _ in range(config.num_hidden_layers)]
         self.values = [like.new_zeros(shape) for _ in range(config.num_hidden_layers)]
         self.rows: Tensor
+        self.contiguous = True  #: ``rows`` is 0, 1, 2, ...: reading is a view instead of a copy
         self.positions_BQ: Tensor
         self.length = 0
 
@@ -42,11 +43,10 @@ class SlotCache(Cache):
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: object, **__: object
     ) -> tuple[Tensor, Tensor]:
         out = []
-        contiguous = bool((self.rows == torch.arange(len(self.rows), device=self.rows.device)).all())
         for store, new in ((self.keys[layer_idx], key_states), (self.values[layer_idx], value_states)):
             store[self.rows[:, None], :, self.positions_BQ] = new.transpose(1, 2)
             view = store[: len(self.rows), :, : self.length]
-            out.append(view if contiguous else store[:, :, : self.length].index_select(0, self.rows))
+            out.append(view if self.contiguous else store[:, :, : self.length].index_select(0, self.rows))
         return out[0], out[1]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -67,11 +67,8 @@ class TorchEngine:
     """
 
     def __init__(self, model: nn.Module, stop_id: int, *, max_batch: int = 256, score_tokens: int = 4096):
-        if getattr(model.config, "final_logit_softcapping", None) or getattr(model.config, "logits_scaling", None):
-            raise UserError(
-                f"{type(model).__name__} rescales its logits after lm_head; seedbed does not support that yet"
-            )
         model.set_attn_implementation("seedbed")
+        _refuse_unfaithful(model)
         self.model, self.stop_id = model, stop_id
         self.max_batch, self.score_tokens = max_batch, score_tokens
         self.limit: int = getattr(model.config, "max_position_embeddings", 1 << 30)
@@ -102,10 +99,16 @@ class TorchEngine:
                     f"a prompt of {len(request.prompt_ids_T)} tokens plus max_new_tokens={sampling.max_new_tokens} "
                     f"exceeds the model's {self.limit} positions: lower rollout.max_new_tokens or the prompt limit"
                 )
+        if len({r.slot for r in requests}) < len(requests):
+            raise ValueError("two requests of one call share a slot")
         done: dict[int, Completion] = {}
-        for start in range(0, len(requests), self.max_batch):
-            part = range(start, min(start + self.max_batch, len(requests)))
-            done.update(zip(part, self._generate([requests[i] for i in part], sampling), strict=True))
+        try:
+            for start in range(0, len(requests), self.max_batch):
+                part = range(start, min(start + self.max_batch, len(requests)))
+                done.update(zip(part, self._generate([requests[i] for i in part], sampling), strict=True))
+        except BaseException:  # also Ctrl-C: half-written rows must not pass for cached ones
+            self.release()
+            raise
         return [done[i] for i in range(len(requests))]
 
     @torch.no_grad()
@@ -146,9 +149,7 @@ class TorchEngine:
                 break
             batch = self._shrink(order, finished, len(logits), int(position.max()) + step)
             live = torch.tensor(order[:batch], device=device)
-            logits = self._forward(
-                torch.arange(batch, device=device), tokens[live, step][:, None], (position[live] + step)[:, None]
-            )
+            logits = self._forward(list(range(batch)), tokens[live, step][:, None], (position[live] + step)[:, None])
         return self._collect(requests, order, tokens.cpu().numpy(), logprobs.cpu().numpy(), lengths, finished)
 
     def _prefill(self, requests: list[Request]) -> Tensor:
@@ -169,7 +170,7 @@ class TorchEngine:
                 last.append(len(piece) - 1)
             begin = torch.tensor([starts[row] + column for row in rows], device=device)
             logits = self._forward(
-                torch.tensor(rows, device=device),
+                rows,
                 torch.from_numpy(ids).to(device),
                 begin[:, None] + torch.arange(width, device=device),
                 torch.tensor(last, device=device),
@@ -179,10 +180,11 @@ class TorchEngine:
             final[[rows[b] for b in ends]] = logits[ends]
         return final
 
-    def _forward(self, rows: Tensor, ids_BQ: Tensor, positions_BQ: Tensor, last: Tensor | None = None) -> Tensor:
+    def _forward(self, rows: list[int], ids_BQ: Tensor, positions_BQ: Tensor, last: Tensor | None = None) -> Tensor:
         """Run ``ids_BQ`` at ``positions_BQ`` of cache ``rows``; logits [B, V] after column ``last`` (default 0)."""
         cache = self._cache
-        cache.rows, cache.positions_BQ = rows, positions_BQ
+        cache.rows, cache.positions_BQ = torch.tensor(rows, device=ids_BQ.device), positions_BQ
+        cache.contiguous = rows == list(range(len(rows)))
         cache.length = int(positions_BQ.max()) + 1
         visible = torch.arange(cache.length, device=ids_BQ.device) <= positions_BQ[:, :, None]
         mask = torch.zeros(visible.shape, dtype=cache.keys[0].dtype, device=ids_BQ.device).masked_fill_(
@@ -218,8 +220,6 @@ class TorchEngine:
             ):
                 new_store[: have[0], :, : have[2]] = store
             self._held += [np.zeros(0, np.int32) for _ in range(max(slots, have[0]) - len(self._held))]
-        if len({r.slot for r in requests}) < len(requests):
-            raise ValueError("two requests of one call share a slot")
         free = iter(sorted(set(range(len(self._held))) - set(self._row_of.values())))
         for row, request in enumerate(requests):
             if request.slot not in self._row_of:
@@ -278,6 +278,21 @@ class TorchEngine:
             )
             for i in range(len(requests))
         ]
+
+
+def _refuse_unfaithful(model: nn.Module) -> None:
+    """Scoring relies on logits = lm_head(last hidden state) and on full causal attention: ``UserError`` otherwise."""
+    config, name = model.config, type(model).__name__
+    if getattr(config, "sliding_window", None) or "sliding_attention" in (getattr(config, "layer_types", None) or []):
+        raise UserError(f"{name} uses sliding-window attention, which seedbed's engine lacks: choose another model")
+    if not hasattr(config, "num_key_value_heads"):
+        raise UserError(f"{name} has no rotary attention with key/value heads: Llama-like models are supported")
+    ids = torch.arange(1, 9, device=next(model.parameters()).device)[None] % config.vocab_size
+    with torch.no_grad():
+        whole = model(input_ids=ids, use_cache=False).logits
+        bare = model.get_output_embeddings()(model.base_model(input_ids=ids, use_cache=False).last_hidden_state)
+    if not torch.allclose(whole.float(), bare.float(), rtol=1e-2, atol=1e-2):
+        raise UserError(f"{name} changes its logits after lm_head, which seedbed does not follow: choose another model")
 
 
 def _draw(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

@@ -122,15 +122,18 @@ def paired_difference(won_a: Outcomes, won_b: Outcomes, seed: int, samples: int 
         raise UserError("the two evaluations share no task: evaluate both on the same panel")
     gaps = np.array([np.mean(won_a[t]) - np.mean(won_b[t]) for t in shared])
     low, high = _interval(_resampled(gaps, np.ones(len(gaps)), np.random.default_rng(seed), samples))
+    if low == high:  # tasks that all agree bootstrap to no width: what Wilson leaves open of so few, over a range of 2
+        slack = 2 * 1.96**2 / (len(shared) + 1.96**2)
+        low, high = max(low - slack, -1.0), min(high + slack, 1.0)
     return Difference(float(gaps.mean()), low, high, len(shared), len(won_a.keys() | won_b.keys()) - len(shared))
 
 
 def difference(result_a: Mapping[str, Any], result_b: Mapping[str, Any], seed: int = 0) -> Difference:
     """``paired_difference`` of two results of ``evaluate``. Raises ``UserError`` if they are not of the same test."""
-    for key in ("panel_hash", "temperature"):
-        if result_a[key] != result_b[key]:
+    for key in ("panel_hash", "temperature", "template_hash", "rollout"):
+        if result_a.get(key) != result_b.get(key):
             raise UserError(
-                f"two evaluations with different {key} ({result_a[key]} and {result_b[key]}) cannot be "
+                f"two evaluations with different {key} ({result_a.get(key)} and {result_b.get(key)}) cannot be "
                 f"compared: evaluate both alike"
             )
     return paired_difference(won_by_task(result_a["episodes"]), won_by_task(result_b["episodes"]), seed)

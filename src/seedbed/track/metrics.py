@@ -33,6 +33,7 @@ def episode_metrics(batch: Batch) -> dict[str, Any]:
         "valid_actions": 1.0 - sum(t.invalid_turns for t in alive) / max(turns, 1),
         "stops": dict(sorted(Counter(t.stop.value for t in everything).items())),
         "tokens_sampled": sum(t.sampled_tokens for t in everything),
+        "history_shortened": sum(turn.shortened for t in everything for turn in t.turns_K),
         "prefix_breaks": sum(turn.prefix_break for t in everything for turn in t.turns_K),
     }
 
@@ -101,6 +102,10 @@ def warnings(row: dict[str, Any]) -> list[str]:
             )
         if row["skill_cut"]:
             out.append(f"{row['skill_cut']} rows lost their skill to the prompt limit: raise rollout.max_prompt_tokens")
+    if row["history_shortened"]:
+        out.append(
+            f"{row['history_shortened']} prompts show less than rollout.history: raise rollout.max_prompt_tokens"
+        )
     if row["sampler_diff_max"] > SAMPLER_DIFF_ALARM:
         out.append(
             f"sampler and scorer differ by up to {row['sampler_diff_max']:.2g} nats on one token: "

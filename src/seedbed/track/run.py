@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -144,6 +145,12 @@ def _code_state() -> dict[str, Any]:
     try:
         if "src/seedbed" not in git("ls-files", "--full-name", str(here / "run.py")):
             raise ValueError("installed inside somebody else's repository")
-        return {"commit": git("rev-parse", "HEAD").strip(), "dirty_diff": git("diff", "HEAD", "--", str(here.parent))}
+        root = Path(git("rev-parse", "--show-toplevel").strip())
+        new = git("ls-files", "--others", "--exclude-standard", "--full-name", str(here.parent)).split("\n")[:-1]
+        return {
+            "commit": git("rev-parse", "HEAD").strip(),
+            "dirty_diff": git("diff", "HEAD", "--", str(here.parent)),
+            "untracked": {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in new},
+        }
     except (OSError, subprocess.SubprocessError, ValueError):
-        return {"commit": "unknown (not a git checkout)", "dirty_diff": ""}
+        return {"commit": "unknown (not a git checkout)", "dirty_diff": "", "untracked": {}}

@@ -102,6 +102,7 @@ def read_part(folder: Path, name: str) -> Iterator[tuple[Trajectory, TokenValues
                     observation=turn["observation"],
                     reward=turn["reward"],
                     prefix_break=turn["prefix_break"],
+                    shortened=turn["shortened"],
                 )
             )
         trajectory = Trajectory(
@@ -158,9 +159,19 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def append_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Append lines, after dropping an unfinished last one (a killed writer): no record is glued to a torn one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as out:
-        out.writelines(json.dumps(row) + "\n" for row in rows)
+    with path.open("ab+") as out:
+        end = out.seek(0, os.SEEK_END)
+        while end:
+            begin = max(end - 65536, 0)
+            out.seek(begin)
+            whole = out.read(end - begin).rfind(b"\n") + 1
+            end = begin + whole
+            if whole or not begin:
+                break
+        out.truncate(end)
+        out.write("".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
 def replace_file(path: Path, write: Any) -> None:
@@ -190,6 +201,7 @@ def _line(trajectory: Trajectory) -> dict[str, Any]:
             "reward": turn.reward,
             "finish": turn.finish,
             "prefix_break": turn.prefix_break,
+            "shortened": turn.shortened,
             "extends": _known(trajectory, k) > 0,
             "prompt_new": len(turn.prompt_ids_T) - _known(trajectory, k),
             "response_tokens": len(turn.response_ids_T),

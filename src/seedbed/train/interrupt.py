@@ -1,4 +1,4 @@
-"""Ctrl-C that keeps what was computed: the first one lets the running step end and saves, the second stops at once."""
+"""Ctrl-C (or SIGTERM) that keeps what was computed: the first lets the running step end and saves, the second stops."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from types import FrameType
 
 
 class Interrupt:
-    """Context manager. ``requested`` turns true at the first SIGINT."""
+    """Context manager. ``requested`` turns true at the first signal."""
 
     def __init__(self) -> None:
         self.requested = False
 
     def __enter__(self) -> Interrupt:
-        self._before = signal.getsignal(signal.SIGINT)
         try:
-            signal.signal(signal.SIGINT, self._handle)
+            self._before = {s: signal.signal(s, self._handle) for s in (signal.SIGINT, signal.SIGTERM)}
         except ValueError:  # not the main thread: whoever owns it decides
-            self._before = None
+            self._before = {}
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from seedbed.config import ModelSettings
 from seedbed.engines.torch_engine import TorchEngine
 from seedbed.render import Renderer
+from seedbed.track.run import Run
 from seedbed.types import UserError
 
 
@@ -53,7 +55,7 @@ def load_policy(settings: ModelSettings) -> tuple[nn.Module, Renderer]:
         model = AutoModelForCausalLM.from_pretrained(
             folder, dtype=getattr(torch, settings.dtype), local_files_only=True, use_safetensors=True
         )
-    except (OSError, ValueError, KeyError, RuntimeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, json.JSONDecodeError, SafetensorError) as error:
         raise UserError(f"model.path {settings.path!r} cannot be loaded: {str(error).splitlines()[0]}") from error
     return model.to(pick_device(settings.device)).eval(), Renderer(tokenizer, settings.template_options, settings.path)
 
@@ -85,6 +87,16 @@ def save_policy(model: nn.Module, renderer: Renderer, folder: Path) -> None:
 def model_facts(settings: ModelSettings, renderer: Renderer) -> dict[str, Any]:
     """What a manifest says of the model: every file of its folder by hash (tokenizer too) and the chat template."""
     return {"model": folder_hashes(resolve(settings.path)), "template_hash": renderer.hash}
+
+
+def same_tokens(collected: Run, settings: ModelSettings, renderer: Renderer) -> None:
+    """Raises ``UserError`` if a collect run had another tokenizer or template: its ids would mean other text."""
+    was, now = collected.manifest, model_facts(settings, renderer)
+    if (was["model"]["tokenizer.json"], was["template_hash"]) != (now["model"]["tokenizer.json"], now["template_hash"]):
+        raise UserError(
+            f"model.path={settings.path!r} has another tokenizer or chat template than the policy that collected "
+            f"{collected.path}: collect again with it"
+        )
 
 
 def folder_hashes(folder: Path, keep: Callable[[str], bool] = lambda _: True) -> dict[str, str]:

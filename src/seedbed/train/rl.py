@@ -40,7 +40,7 @@ from seedbed.track.store import TokenValues, append_jsonl, skill_line, write_par
 from seedbed.train.interrupt import Interrupt, Stopped
 from seedbed.train.model import folder_hashes, load_engine, model_facts, resolve
 from seedbed.train.state import latest_checkpoint, load_checkpoint, save_checkpoint
-from seedbed.train.update import build_optimizer, build_rows, update_policy
+from seedbed.train.update import Objective, build_optimizer, build_rows, update_policy
 from seedbed.types import Batch, Task, UserError
 
 Report = Callable[[dict[str, Any]], None]
@@ -72,42 +72,48 @@ class Trainer:
         self.reference = None
         if config.train.kl_coefficient:
             self.reference = TorchEngine(copy.deepcopy(self.engine.model).requires_grad_(False), self.renderer.stop_id)
-        self.optimizer = build_optimizer(self.engine.model, config.train)
-        self.done, self.steps = 0, 0  # updates and optimiser steps
+        self.optimizer = build_optimizer(self.engine.model, config.train.lr, config.train.weight_decay)
+        self.done, self.steps, self.saved = 0, 0, 0  # updates, optimiser steps, update of the newest checkpoint
+        self.whole = True  #: the weights are those of ``done`` updates, not of half a one
 
     def resume(self) -> None:
         """Go on from the newest checkpoint. Raises ``UserError`` if the model the run started from has changed."""
-        state = load_checkpoint(latest_checkpoint(self.run.checkpoints), self.engine.model, self.optimizer)
-        if state["start"] != self.start_hash:
-            raise UserError(
-                f"the weights at model.path={self.config.model.path!r} are not those this run started from: "
-                "its KL reference would change; put them back or start a new run"
-            )
-        self.done, self.steps = state["update"], state["optimizer_steps"]
-        self.engine.advance(self.done)
+        newest = latest_checkpoint(self.run.checkpoints)
+        if newest:  # else the run was stopped before its first one and begins again
+            state = load_checkpoint(newest, self.engine.model, self.optimizer)
+            if state["start"] != self.start_hash:
+                raise UserError(
+                    f"the weights at model.path={self.config.model.path!r} are not those this run started from: "
+                    "its KL reference would change; put them back or start a new run"
+                )
+            self.done, self.steps = state["update"], state["optimizer_steps"]
+            self.engine.advance(self.done)
+        self.saved = self.done
         self.run.rewind(self.done)
 
     def train(self, report: Report = lambda row: None) -> None:
-        """All remaining updates. Raises ``Stopped`` after a Ctrl-C, with everything saved."""
+        """All remaining updates. Raises ``Stopped`` after a Ctrl-C; whatever stops it, finished updates are saved."""
         settings = self.config.train
         panel = {"name": self.panel.name, "hash": self.panel.hash} if self.panel else None
         self.run.begin(self.config, "train", **model_facts(self.config.model, self.renderer), panel=panel)
         with Interrupt() as interrupt:
-            while self.done < settings.updates:
-                row = self.update()
-                if self.panel and (self.done % self.config.eval.every == 0 or self.done == settings.updates):
-                    row["eval"] = self.evaluate()
-                self.run.log(row)
-                report(row)
-                last = self.done == settings.updates or interrupt.requested
-                if last or self.done % settings.checkpoint_every == 0:
+            try:
+                while self.done < settings.updates:
+                    row = self.update()
+                    self.run.log(row)
+                    last = self.done == settings.updates or interrupt.requested
+                    if last or self.done % settings.checkpoint_every == 0:
+                        self.save()
+                    report(row | self.evaluate())
+                    if interrupt.requested and self.done < settings.updates:
+                        raise Stopped(
+                            f"stopped after update {self.done} of {settings.updates}; "
+                            f"go on with: seedbed train --resume {self.run.path}"
+                        )
+            except Exception:
+                if self.whole and self.saved < self.done:
                     self.save()
-                    self.run.write_timing()
-                if interrupt.requested and self.done < settings.updates:
-                    raise Stopped(
-                        f"stopped after update {self.done} of {settings.updates}; "
-                        f"go on with: seedbed train --resume {self.run.path}"
-                    )
+                raise
 
     def update(self) -> dict[str, Any]:
         """One update of the loop; returns its metrics row."""
@@ -151,20 +157,19 @@ class Trainer:
                 )
         batch.streams, counts = self.algorithm.streams(batch)
         row |= counts | signal_metrics(batch, self.algorithm)
+        self.whole = False  # until the last optimiser step the weights are of no update
         with clock.phase("update"):
             row |= update_policy(
                 self.engine.model,
                 self.optimizer,
                 build_rows(batch, reference),
-                config.train,
-                coefficient=self.algorithm.coefficient,
-                gate=self.algorithm.gate,
-                temperature=self.temperature,
+                Objective(config.train, self.temperature, self.algorithm.coefficient, self.algorithm.gate),
                 first_step=self.steps,
                 rehearse=self._rehearse,
             )
         self.done, self.steps = self.done + 1, self.steps + row["optimizer_steps"]
         self.engine.advance(self.done)
+        self.whole = True
         with clock.phase("store"):
             self._store(batch)
         return {**row, "warnings": warnings(row), "seconds": clock.seconds}
@@ -175,8 +180,10 @@ class Trainer:
         return self.config.rollout.temperature or 1.0
 
     def evaluate(self) -> dict[str, Any]:
-        """Play the panel as deployed: the policy alone. Full result to ``eval/``, its summary to the metrics."""
+        """Play the panel as deployed, the policy alone, where it is due; the whole result goes to ``eval/``."""
         settings = self.config.eval
+        if not self.panel or (self.done % settings.every and self.done != self.config.train.updates):
+            return {}
         result = evaluate(
             self.engine,
             self.environment,
@@ -189,10 +196,12 @@ class Trainer:
         )
         self.engine.release()
         self.run.write_json(f"eval/u{self.done:04d}.json", {"label": f"update {self.done}", **result})
-        return {"panel": self.panel.name, "temperature": settings.temperature, **result["summary"]}
+        return {"eval": {"panel": self.panel.name, "temperature": settings.temperature, **result["summary"]}}
 
     def save(self) -> Path:
         facts = {"optimizer_steps": self.steps, "start": self.start_hash, "seed": self.config.seed}
+        self.saved = self.done
+        self.run.write_timing()
         return save_checkpoint(self.run.checkpoints, self.done, self.engine.model, self.renderer, self.optimizer, facts)
 
     def _rehearse(self, step: int) -> list[SftRow]:

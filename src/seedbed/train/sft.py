@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from seedbed.config import Config, TrainSettings
+from seedbed.config import Config
 from seedbed.engines.torch_engine import TorchEngine
 from seedbed.envs.base import make_environment
 from seedbed.envs.panels import load_panel
@@ -23,11 +23,12 @@ from seedbed.skills.analyze import analyze, coverage
 from seedbed.skills.sft_data import SftRow, build_rows, save_rows, split_rows
 from seedbed.track.run import Run
 from seedbed.track.store import read_skills
+from seedbed.train.answers import answer_losses
 from seedbed.train.collect import read_collected
 from seedbed.train.interrupt import Interrupt, Stopped
-from seedbed.train.model import load_engine, model_facts
+from seedbed.train.model import load_engine, model_facts, same_tokens
 from seedbed.train.state import latest_checkpoint, load_checkpoint, save_checkpoint
-from seedbed.train.update import NonFinite, answer_loss, build_optimizer
+from seedbed.train.update import NonFinite, build_optimizer
 from seedbed.types import Skill, UserError
 
 
@@ -45,16 +46,16 @@ def fine_tune(
     """
     settings = config.sft
     engine, renderer = load_engine(config.model)
+    same_tokens(collected, config.model, renderer)
     train, validation, skills = _rows(config, collected, renderer)
     run.begin(config, "sft", collect_dir=str(collected.path), **model_facts(config.model, renderer))
     save_rows(run.path, train, validation, skills, collected.path)
     model = engine.model
-    optimizer = build_optimizer(model, TrainSettings(lr=settings.lr, weight_decay=settings.weight_decay))
-    for group in optimizer.param_groups:
-        group["betas"] = (0.9, 0.95)  # paper_facts 2
+    optimizer = build_optimizer(model, settings.lr, settings.weight_decay, betas=(0.9, 0.95))  # paper_facts 2
     done = 0
     if resume:
-        done = load_checkpoint(latest_checkpoint(run.checkpoints), model, optimizer)["update"]
+        newest = latest_checkpoint(run.checkpoints)
+        done = load_checkpoint(newest, model, optimizer)["update"] if newest else 0
         run.rewind(done)
     per_epoch = math.ceil(len(train) / settings.batch_rows)
     with Interrupt() as interrupt:
@@ -67,18 +68,21 @@ def fine_tune(
                     group["lr"] = settings.lr * _schedule(step, per_epoch * settings.epochs, settings.warmup)
                 optimizer.zero_grad(set_to_none=True)
                 rows = [train[j] for j in order[i * settings.batch_rows : (i + 1) * settings.batch_rows]]
-                losses.append(answer_loss(model, rows, config.train.micro_tokens, settings.rehearsal))
-                norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), config.train.grad_clip))
+                losses.append(0.0)
+                for loss in answer_losses(model, rows, settings.micro_tokens, settings.rehearsal):
+                    loss.backward()
+                    losses[-1] += float(loss.detach())
+                norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.grad_clip))
                 if not math.isfinite(norm):
                     raise NonFinite(f"the gradient norm of Stage-1 step {step + 1} is {norm}")
                 optimizer.step()
             with torch.no_grad():
-                held_out = answer_loss(model, validation, config.train.micro_tokens, rehearsal=0.0)
+                held_out = [float(x) for x in answer_losses(model, validation, settings.micro_tokens, rehearsal=0.0)]
             row = {
                 "update": epoch + 1,
                 "steps": (epoch + 1) * per_epoch,
                 "loss": float(np.mean(losses)),
-                "validation_loss": held_out,
+                "validation_loss": sum(held_out) if held_out else None,
             }
             run.log(row)
             report(row)
@@ -116,6 +120,11 @@ def _rows(config: Config, collected: Run, renderer: Renderer) -> tuple[list[SftR
     if not rows:
         raise UserError(
             f"{collected.path} holds no valid skill, so there is nothing to fine-tune on: run seedbed annotate first"
+        )
+    if config.sft.rehearsal and not any(row.action_T.any() for row in rows):
+        raise UserError(
+            f"sft.rehearsal={config.sft.rehearsal:g} has nothing to act on: rows of the windowed layout hold no "
+            "sampled action; set sft.rehearsal=0 or collect with rollout.layout=transcript"
         )
     return *split_rows(rows, config.sft.validation, config.seed), skills
 

@@ -45,15 +45,19 @@ def save_checkpoint(
     (part / "state.json").write_text(json.dumps({"update": update, **facts}, indent=1) + "\n", "utf-8")
     shutil.rmtree(final, ignore_errors=True)
     os.replace(part, final)
+    for old in _checkpoints(folder)[:-2]:  # two to go on from, in case one is damaged; older ones keep their policy
+        (old / "optimizer.safetensors").unlink(missing_ok=True)
     return final
 
 
-def latest_checkpoint(folder: Path) -> Path:
-    """The checkpoint with the highest update. Raises ``UserError`` if there is none."""
-    found = sorted(p for p in folder.glob("u[0-9]*") if (p / "state.json").is_file())
-    if not found:
-        raise UserError(f"{folder} holds no checkpoint to go on from: start the run again without --resume")
-    return found[-1]
+def latest_checkpoint(folder: Path) -> Path | None:
+    """The checkpoint with the highest update, or None."""
+    found = _checkpoints(folder)
+    return found[-1] if found else None
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted((p for p in folder.glob("u[0-9]*") if (p / "state.json").is_file()), key=lambda p: int(p.name[1:]))
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:

@@ -6,7 +6,7 @@ with weights that were computed over the whole minibatch, so the micro-batch siz
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ from seedbed.loss import (
     weighted_sum,
 )
 from seedbed.skills.sft_data import SftRow
+from seedbed.train.answers import answer_losses
 from seedbed.types import Batch, Sample, Streams
 
 _TERMS = ("policy", "opd", "kl", "entropy")
@@ -51,12 +52,24 @@ class Row:
     reference: np.ndarray | None
 
 
-def build_optimizer(model: nn.Module, settings: TrainSettings) -> torch.optim.AdamW:
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """What is minimised: the settings of the terms and the distillation of the algorithm (no gate: none)."""
+
+    settings: TrainSettings
+    temperature: float
+    coefficient: float
+    gate: Callable[[Tensor], Tensor] | None
+
+
+def build_optimizer(
+    model: nn.Module, lr: float, weight_decay: float, betas: tuple[float, float] = (0.9, 0.999)
+) -> torch.optim.AdamW:
     """AdamW with decay on matrices only (norm weights are left alone)."""
     matrices = [p for p in model.parameters() if p.requires_grad and p.dim() > 1]
     vectors = [p for p in model.parameters() if p.requires_grad and p.dim() <= 1]
-    groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, 0.999), foreach=True)
+    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=lr, betas=betas, foreach=True)
 
 
 def build_rows(batch: Batch, reference: Sequence[np.ndarray] | None) -> list[Row]:
@@ -93,11 +106,8 @@ def update_policy(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     rows: Sequence[Row],
-    settings: TrainSettings,
+    objective: Objective,
     *,
-    coefficient: float,
-    gate: Callable[[Tensor], Tensor] | None,
-    temperature: float,
     first_step: int,
     rehearse: Callable[[int], Sequence[SftRow]],
 ) -> dict[str, Any]:
@@ -106,30 +116,22 @@ def update_policy(
     ``rehearse(step)`` gives Stage-1 rows to add, often none. Raises ``NonFinite`` before a step with a non-finite
     gradient. Without any sampled token nothing changes.
     """
+    settings = objective.settings
     sums: dict[str, dict[str, Tensor]] = {term: {} for term in _TERMS}
     losses = dict.fromkeys((*_TERMS, "rehearsal"), 0.0)
     norms, steps = [], 0
-    parts = _probe(model, rows, settings, coefficient, gate, temperature) if rows else {}
+    probe = _probe(model, rows, objective) if rows else {}
     for batch in minibatches(rows, settings.minibatch_rows):
         for group in optimizer.param_groups:
             group["lr"] = settings.lr * min(1.0, (first_step + steps + 1) / max(settings.warmup, 1))
         optimizer.zero_grad(set_to_none=True)
-        weights = _weights(batch, settings)
-        for micro in micro_batches([len(r.score.ids_T) for r in batch], settings.micro_tokens):
-            terms = _terms(
-                model,
-                [batch[i] for i in micro],
-                [weights[i] for i in micro],
-                settings,
-                coefficient,
-                gate,
-                temperature,
-                sums,
-            )
+        for terms in _micro_terms(model, batch, objective, sums):
             for name, term in terms.items():
                 losses[name] += float(term.detach())
             sum(terms.values()).backward()
-        losses["rehearsal"] += _rehearse(model, rehearse(first_step + steps), settings)
+        for loss in answer_losses(model, rehearse(first_step + steps), settings.micro_tokens, rehearsal=0.0):
+            (settings.rehearsal_weight * loss).backward()
+            losses["rehearsal"] += settings.rehearsal_weight * float(loss.detach())
         norm = float(nn.utils.clip_grad_norm_(model.parameters(), settings.grad_clip))
         if not np.isfinite(norm):
             raise NonFinite(
@@ -138,74 +140,66 @@ def update_policy(
         optimizer.step()
         norms.append(norm)
         steps += 1
-    return _report(sums, losses, norms, parts, steps, optimizer.param_groups[0]["lr"])
+    return _report(sums, losses, norms, probe, steps, optimizer.param_groups[0]["lr"])
 
 
-def _probe(
-    model: nn.Module,
-    rows: Sequence[Row],
-    settings: TrainSettings,
-    coefficient: float,
-    gate: Callable[[Tensor], Tensor] | None,
-    temperature: float,
-) -> dict[str, float]:
-    """Gradient norm of each weighted term before the update.
+def _probe(model: nn.Module, rows: Sequence[Row], objective: Objective) -> dict[str, float]:
+    """Norm of each weighted term's gradient before the update, on a few rows: a backward pass per term is dear.
 
-    On a few rows spread over it, because a backward pass per term is dear.
+    Rows with an advantage come first, lest a draw of tied groups show a policy gradient of 0 that the update has not.
     """
-    few = rows[:: -(-len(rows) // _PROBE_ROWS)]
-    terms = _terms(
-        model, few, _weights(few, settings), settings, coefficient, gate, temperature, {term: {} for term in _TERMS}
-    )
-    return {
-        name: _norm(torch.autograd.grad(term, list(model.parameters()), retain_graph=True, allow_unused=True))
-        for name, term in terms.items()
-    }
+    ranked = sorted(range(len(rows)), key=lambda i: not rows[i].advantage.any())
+    active = [rows[i] for i in ranked[: max(sum(bool(r.advantage.any()) for r in rows), _PROBE_ROWS)]]
+    few = active[:: -(-len(active) // _PROBE_ROWS)]
+    total: dict[str, list[Tensor | None]] = {}
+    for terms in _micro_terms(model, few, objective, {term: {} for term in _TERMS}):
+        for name, term in terms.items():
+            grads = torch.autograd.grad(term, list(model.parameters()), retain_graph=True, allow_unused=True)
+            total[name] = [_plus(a, b) for a, b in zip(total.get(name, [None] * len(grads)), grads, strict=True)]
+    return {name: _norm(grads) for name, grads in total.items()}
 
 
-def _terms(
-    model: nn.Module,
-    rows: Sequence[Row],
-    weights: Sequence[tuple[np.ndarray, np.ndarray]],
-    settings: TrainSettings,
-    coefficient: float,
-    gate: Callable[[Tensor], Tensor] | None,
-    temperature: float,
-    sums: dict[str, dict[str, Tensor]],
-) -> dict[str, Tensor]:
-    """The weighted terms of one micro-batch as they are summed into the objective (DESIGN 1.7)."""
-    logits, targets = selected_logits(model, [r.score for r in rows])
-    device = logits.device
+def _micro_terms(
+    model: nn.Module, batch: Sequence[Row], objective: Objective, sums: dict[str, dict[str, Tensor]]
+) -> Iterator[dict[str, Tensor]]:
+    """The weighted terms of each micro-batch of one optimiser step, as they are summed into the objective (DESIGN 1.7).
 
-    def flat(values: Sequence[np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.concatenate(values)).to(device)
+    ``sums`` collects the terms' metrics.
+    """
+    settings, weights = objective.settings, _weights(batch, objective.settings)
+    for micro in micro_batches([len(r.score.ids_T) for r in batch], settings.micro_tokens):
+        rows = [batch[i] for i in micro]
+        logits, targets = selected_logits(model, [r.score for r in rows])
 
-    logp = selected_logprobs(logits, targets, temperature)
-    weight, taught = flat([w for w, _ in weights]), flat([w for _, w in weights])
-    policy = policy_loss(
-        logp,
-        flat([r.old for r in rows]),
-        flat([r.advantage for r in rows]),
-        weight,
-        clip_low=settings.clip,
-        clip_high=settings.clip,
-        dual_clip=settings.dual_clip,
-    )
-    _add(sums["policy"], policy.metrics)
-    terms = {"policy": policy.loss}
-    spread = entropy(logits if settings.entropy_coefficient else logits.detach(), temperature)
-    _add(sums["entropy"], {"tokens": torch.tensor(len(logp)), "entropy": spread.detach().sum()})
-    if settings.entropy_coefficient:
-        terms["entropy"] = -settings.entropy_coefficient * weighted_sum(spread, weight)
-    if settings.kl_coefficient:
-        kl = kl_loss(logp, flat([r.reference for r in rows]), weight)
-        _add(sums["kl"], kl.metrics)
-        terms["kl"] = settings.kl_coefficient * kl.loss
-    if gate is not None and coefficient:
-        opd = opd_loss(logp, flat([r.teacher for r in rows]), taught, gate)
-        _add(sums["opd"], opd.metrics)
-        terms["opd"] = coefficient * opd.loss
-    return terms
+        def flat(values: Sequence[np.ndarray], device: torch.device = logits.device) -> Tensor:
+            return torch.from_numpy(np.concatenate(values)).to(device)
+
+        logp = selected_logprobs(logits, targets, objective.temperature)
+        weight, taught = (flat([weights[i][which] for i in micro]) for which in (0, 1))
+        policy = policy_loss(
+            logp,
+            flat([r.old for r in rows]),
+            flat([r.advantage for r in rows]),
+            weight,
+            clip_low=settings.clip,
+            clip_high=settings.clip,
+            dual_clip=settings.dual_clip,
+        )
+        _add(sums["policy"], policy.metrics)
+        terms = {"policy": policy.loss}
+        spread = entropy(logits if settings.entropy_coefficient else logits.detach(), objective.temperature)
+        _add(sums["entropy"], {"tokens": torch.tensor(len(logp)), "entropy": spread.detach().sum()})
+        if settings.entropy_coefficient:
+            terms["entropy"] = -settings.entropy_coefficient * weighted_sum(spread, weight)
+        if settings.kl_coefficient:
+            kl = kl_loss(logp, flat([r.reference for r in rows]), weight)
+            _add(sums["kl"], kl.metrics)
+            terms["kl"] = settings.kl_coefficient * kl.loss
+        if objective.gate is not None and objective.coefficient:
+            opd = opd_loss(logp, flat([r.teacher for r in rows]), taught, objective.gate)
+            _add(sums["opd"], opd.metrics)
+            terms["opd"] = objective.coefficient * opd.loss
+        yield terms
 
 
 def _weights(batch: Sequence[Row], settings: TrainSettings) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -217,37 +211,6 @@ def _weights(batch: Sequence[Row], settings: TrainSettings) -> list[tuple[np.nda
         masks[1, i, : len(row.old)] = torch.from_numpy(~np.isnan(row.teacher))
     policy, taught = (aggregation_weights(mask, settings.aggregation).numpy() for mask in masks)
     return [(policy[i, : len(row.old)], taught[i, : len(row.old)]) for i, row in enumerate(batch)]
-
-
-def answer_loss(
-    model: nn.Module, rows: Sequence[SftRow], micro_tokens: int, rehearsal: float, scale: float = 1.0
-) -> float:
-    """Stage-1 loss of ``rows``, gradients accumulated.
-
-    Mean NLL of the answers plus ``rehearsal`` times that of the own actions.
-    """
-    if not rows:
-        return 0.0
-    counts = [max(sum(int(getattr(r, name).sum()) for r in rows), 1) for name in ("answer_T", "action_T")]
-    total = 0.0
-    for micro in micro_batches([len(r.ids_T) for r in rows], micro_tokens):
-        picked = [rows[i] for i in micro]
-        masks = [r.answer_T | r.action_T if rehearsal else r.answer_T for r in picked]
-        logits, targets = selected_logits(model, [ScoreRow(r.ids_T, m) for r, m in zip(picked, masks, strict=True)])
-        weight = np.concatenate(
-            [np.where(r.answer_T[m], 1 / counts[0], rehearsal / counts[1]) for r, m in zip(picked, masks, strict=True)]
-        )
-        loss = -scale * weighted_sum(
-            selected_logprobs(logits, targets), torch.from_numpy(weight.astype(np.float32)).to(logits.device)
-        )
-        if torch.is_grad_enabled():
-            loss.backward()
-        total += float(loss.detach())
-    return total
-
-
-def _rehearse(model: nn.Module, rows: Sequence[SftRow], settings: TrainSettings) -> float:
-    return answer_loss(model, rows, settings.micro_tokens, rehearsal=0.0, scale=settings.rehearsal_weight)
 
 
 def _teacher(sample: Sample, stream: Streams) -> np.ndarray:
@@ -262,6 +225,10 @@ def _add(into: dict[str, Tensor], metrics: dict[str, Tensor]) -> None:
         into[name] = into.get(name, 0) + value.detach().cpu()
 
 
+def _plus(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    return b if a is None else a if b is None else a + b
+
+
 def _norm(grads: Sequence[Tensor | None]) -> float:
     return float(torch.sqrt(sum((g.float().square().sum() for g in grads if g is not None), torch.zeros(()))))
 
@@ -270,25 +237,27 @@ def _report(
     sums: dict[str, dict[str, Tensor]],
     losses: dict[str, float],
     norms: list[float],
-    parts: dict[str, float],
+    probe: dict[str, float],
     steps: int,
     lr: float,
 ) -> dict[str, Any]:
     means = {term: mean_metrics(values) for term, values in sums.items() if values}
     out: dict[str, Any] = {"optimizer_steps": steps, "lr": lr, "grad_norm": float(np.mean(norms)) if norms else 0.0}
     out |= {f"loss_{name}": value / max(steps, 1) for name, value in losses.items()}
-    out |= {f"grad_{name}": value for name, value in parts.items()}
+    out |= {f"grad_probe_{name}": value for name, value in probe.items()}
     out["loss_total"] = sum(losses.values()) / max(steps, 1)
     if "policy" in means:
         out |= {
             "tokens_trained": int(means["policy"]["tokens"]),
             "clip_share": means["policy"]["clipped"],
+            "dual_clip_share": means["policy"]["dual_clipped"],
             "old_kl": means["policy"]["old_kl"],
             "outlier_share": means["policy"]["outlier"],
             "entropy": means["entropy"]["entropy"],
         }
     if "kl" in means:
-        out["kl"] = means["kl"]["kl"]
-    if "opd" in means:
-        out["opd_dropped"] = int(means["opd"]["dropped"])
+        out |= {"kl": means["kl"]["kl"], "kl_cut_share": means["kl"]["cut"]}
+    if "opd" in means:  # while the policy moves; gap_* and gate_* of the snapshot are in track/metrics.py
+        out |= {"opd_dropped": int(means["opd"]["dropped"]), "live_gap": means["opd"]["gap"]}
+        out["live_gate"] = means["opd"]["gate"]
     return out

@@ -30,8 +30,8 @@ _CURVES: tuple[tuple[str, tuple[str, ...], bool], ...] = (
     ("sampler and trainer: mean |log p difference|", ("sampler_diff_mean",), False),
     ("sampler and trainer: largest |log p difference|", ("sampler_diff_max",), False),
     ("clipped tokens", ("clip_share",), True),
-    ("gradient norm of the policy term", ("grad_policy",), False),
-    ("gradient norm of the distillation term", ("grad_opd",), False),
+    ("gradient norm of the policy term", ("grad_probe_policy",), False),
+    ("gradient norm of the distillation term", ("grad_probe_opd",), False),
     ("groups whose attempts all ended alike", ("groups_tied",), False),
     ("tokens trained an update", ("tokens_trained",), False),
 )
