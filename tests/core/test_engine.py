@@ -124,3 +124,62 @@ def test_scoring_reads_the_right_position() -> None:
     rows = [continuation(np.array(p), np.array([12, 13])) for p in ([10, 11], [50, 51, 52, 11])]
     for scored in engine.score(rows):
         np.testing.assert_allclose(scored, [-0.10536, -0.10536], atol=1e-5)
+
+
+def test_no_slot_ever_reads_what_another_prompt_left_behind() -> None:
+    """Random slot sets and prompts that grow, shrink, diverge or repeat, against a forward pass without any cache."""
+    rng = np.random.default_rng(3)
+    for trial in range(6):
+        model = random_policy(kind=("qwen3", "llama")[trial % 2], seed=trial)
+        engine, last = TorchEngine(model, STOP, max_batch=int(rng.integers(1, 6))), {}
+        for call in range(6):
+            requests = []
+            for slot in rng.choice(8, rng.integers(1, 8), replace=False).tolist():
+                before = last.get(slot, ids(rng, 1, 40))
+                keep = before[: int(rng.integers(0, len(before) + 1))]
+                prompt = np.concatenate([keep, ids(rng, 1, int(rng.choice([2, 33, 34, 66])))]).astype(np.int32)
+                requests.append(Request(prompt, int(rng.integers(1 << 40)), slot))
+            temperature = float(rng.choice([0.0, 0.7, 1.0]))
+            for request, done in zip(requests, engine.generate(requests, Sampling(temperature, 6)), strict=True):
+                row = continuation(request.prompt_ids_T, done.ids_T)
+                (scored,) = TorchEngine(model, STOP).score([row], temperature or 1.0)
+                np.testing.assert_allclose(done.logprobs_T, scored, atol=3e-5)
+                last[request.slot] = row.ids_T
+            if call == 3:  # new weights: nothing computed by the old ones may survive
+                with torch.no_grad():
+                    for parameter in model.parameters():
+                        parameter.mul_(1.1)
+                engine.advance(1)
+
+
+def test_an_interrupted_call_leaves_no_half_written_rows() -> None:
+    model, rng = random_policy(), np.random.default_rng(4)
+    engine, a, b = TorchEngine(model, STOP), ids(rng, 30, 31), ids(rng, 40, 41)
+    clean = engine.generate([Request(a, 1, 0)], Sampling(1.0, 4))[0]
+    whole, calls = model.base_model.forward, []
+
+    def breaks(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return whole(*args, **kwargs)
+
+    model.base_model.forward = breaks
+    with pytest.raises(KeyboardInterrupt):
+        engine.generate([Request(b, 2, 0)], Sampling(1.0, 4))
+    model.base_model.forward = whole
+    again = engine.generate([Request(a, 1, 0)], Sampling(1.0, 4))[0]
+    assert np.array_equal(clean.ids_T, again.ids_T)
+    np.testing.assert_allclose(clean.logprobs_T, again.logprobs_T, atol=1e-5)
+
+
+def test_models_the_engine_cannot_score_are_refused() -> None:
+    from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
+
+    gemma = Gemma2Config(
+        vocab_size=99, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, head_dim=16
+    )
+    gpt2 = GPT2Config(vocab_size=99, n_embd=32, n_layer=1, n_head=2)
+    for model in (Gemma2ForCausalLM(gemma), GPT2LMHeadModel(gpt2)):
+        with pytest.raises(UserError, match=type(model).__name__):
+            TorchEngine(model.eval(), STOP)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from corehelp import Corridor, engine_for, play
+from corehelp import Corridor, engine_for, play, random_policy
 
 from seedbed.algo import SeedSettings, make_algorithm
 from seedbed.config import TrainSettings
 from seedbed.engines.base import ScoreRow
+from seedbed.engines.torch_engine import TorchEngine
 from seedbed.render import Renderer
 from seedbed.samples import build_samples
-from seedbed.scoring import score_pairs
+from seedbed.scoring import score_pairs, skill_context
 from seedbed.train.update import Objective, build_optimizer, build_rows, minibatches, update_policy
 from seedbed.types import Batch, Skill, replace
 
@@ -167,3 +168,66 @@ def test_a_batch_without_tokens_changes_nothing(renderer: Renderer) -> None:
     )
     assert report["optimizer_steps"] == 0 and report["loss_total"] == 0
     assert all(torch.equal(v, before[k]) for k, v in engine.model.state_dict().items())
+
+
+def test_every_term_equals_its_formula_at_another_temperature(renderer: Renderer) -> None:
+    """All terms of one step, from a plain forward pass per row and the formulas of the paper in float64 (T = 0.7)."""
+    engine, temperature, coefficient = engine_for(renderer), 0.7, 0.5
+    batch = scored_batch(renderer, engine)
+    batch.scores = score_pairs(
+        engine, renderer, batch.samples, batch.skills, temperature=temperature, max_prompt_tokens=4000
+    )
+    algorithm = make_algorithm(SeedSettings(coefficient=coefficient))
+    batch.streams, _ = algorithm.streams(batch)
+    start = random_policy(len(renderer.tokenizer))
+    with torch.no_grad():
+        for parameter in start.parameters():
+            parameter.mul_(1.02)  # drifted, but no token so far that the estimate is cut
+    reference = TorchEngine(start, renderer.stop_id).score(
+        [ScoreRow(s.ids_T, s.sampled_T) for s in batch.samples], temperature
+    )
+
+    def logp_of(model: torch.nn.Module, ids: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with torch.no_grad():
+            logits = model(torch.from_numpy(ids.astype(np.int64))[None]).logits[0].double() / temperature
+        logp = torch.log_softmax(logits, -1).numpy()[np.nonzero(at)[0] - 1]
+        return logp[np.arange(len(logp)), ids[at]], logp
+
+    sums, tokens, taught = dict.fromkeys(("policy", "kl", "entropy", "opd"), 0.0), 0, 0
+    for sample, stream in zip(batch.samples, batch.streams, strict=True):
+        at = sample.sampled_T
+        own, full = logp_of(engine.model, sample.ids_T, at)
+        ref, _ = logp_of(start, sample.ids_T, at)
+        sums["policy"] -= float(stream.advantage_T[at].sum())  # ratio 1 at the first step
+        sums["kl"] += float((np.exp(ref - own) - (ref - own) - 1).sum())
+        sums["entropy"] += float(-(np.exp(full) * full).sum())
+        tokens += int(at.sum())
+        skill = batch.skills[sample.trajectory.id]
+        if skill.valid:
+            ids = skill_context(sample, skill.text, renderer)
+            there = np.concatenate([np.zeros(len(ids) - len(at), bool), at])
+            teacher, _ = logp_of(engine.model, ids, there)
+            gap = teacher - own
+            sums["opd"] += float((gap / (1 + np.exp(-5 * gap))).sum())
+            taught += len(gap)
+    assert 0 < taught < tokens
+    train = TrainSettings(minibatch_rows=1000, kl_coefficient=0.1, entropy_coefficient=0.2, lr=1e-2, warmup=10)
+    before = {name: p.detach().clone() for name, p in engine.model.named_parameters()}
+    optimizer = build_optimizer(engine.model, train.lr, weight_decay=0.0)
+    report = update_policy(
+        engine.model,
+        optimizer,
+        build_rows(batch, reference),
+        Objective(train, temperature, coefficient, algorithm.gate),
+        first_step=0,
+        rehearse=lambda step: [],
+    )
+    assert report["loss_policy"] == pytest.approx(sums["policy"] / tokens, abs=1e-5)
+    assert report["loss_kl"] == pytest.approx(0.1 * sums["kl"] / tokens, rel=1e-4)
+    assert report["loss_entropy"] == pytest.approx(-0.2 * sums["entropy"] / tokens, rel=1e-4)
+    assert report["loss_opd"] == pytest.approx(0.5 * sums["opd"] / taught, rel=1e-3)
+    # warm-up: a first Adam step moves by the learning rate of step 1 of 10; clipping bounds the gradient it saw
+    moved = max(float((p.detach() - before[name]).abs().max()) for name, p in engine.model.named_parameters())
+    assert moved == pytest.approx(1e-3, rel=1e-2)
+    seen = torch.sqrt(sum((state["exp_avg"] / 0.1).square().sum() for state in optimizer.state.values()))
+    assert report["grad_norm"] > 1 and float(seen) == pytest.approx(1.0, rel=1e-3)
