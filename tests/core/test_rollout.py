@@ -156,6 +156,10 @@ def test_nothing_is_lost_on_disk(renderer: Renderer, tmp_path) -> None:
                     b.finish,
                 )
             assert stored.skill_T.tolist() == [np.float32(-1.2345)] * before.sampled_tokens
+    lines = (tmp_path / "p1.jsonl").read_text()
+    (tmp_path / "p1.jsonl").write_text(lines.replace('"attempt"', '"attempts"', 1))
+    with pytest.raises(UserError, match="p1.jsonl line 1 is not a trajectory of this version"):
+        list(read_part(tmp_path, "p1"))
     (tmp_path / "p0.safetensors").write_bytes(b"\x80\x04pickle")
     with pytest.raises(UserError, match="p0.safetensors cannot be read"):
         list(read_part(tmp_path, "p0"))

@@ -80,7 +80,7 @@ def read_part(folder: Path, name: str) -> Iterator[tuple[Trajectory, TokenValues
             raise UserError(f"{path} holds fewer tokens than {name}.jsonl lists: one of the two was changed")
         return arrays[key][at[key] - count : at[key]]
 
-    for line in lines:
+    def read(line: dict[str, Any]) -> tuple[Trajectory, TokenValues]:
         turns: list[Turn] = []
         for turn in line["turns"]:
             new = take("prompt_ids", turn["prompt_new"])
@@ -118,7 +118,15 @@ def read_part(folder: Path, name: str) -> Iterator[tuple[Trajectory, TokenValues
             line["cause"],
         )
         n = trajectory.sampled_tokens
-        yield trajectory, TokenValues(take("ordinary", n), take("skill", n), take("advantage", n))
+        return trajectory, TokenValues(take("ordinary", n), take("skill", n), take("advantage", n))
+
+    for number, line in enumerate(lines, 1):
+        try:
+            yield read(line)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(
+                f"{folder / name}.jsonl line {number} is not a trajectory of this version of seedbed ({error!r})"
+            ) from error
 
 
 def parts(folder: Path) -> list[str]:
@@ -136,6 +144,8 @@ def read_skills(path: Path) -> list[tuple[Skill, dict[str, Any]]]:
     out = []
     for line in read_jsonl(path):
         known = {k: tuple(v) if k == "repairs" else v for k, v in line.items() if k in names}
+        if not {"trajectory", "kind", "status"} <= known.keys():
+            raise UserError(f"{path} holds a line that is no skill: it lacks trajectory, kind or status")
         out.append((Skill(**known), {k: v for k, v in line.items() if k not in names}))
     return out
 
