@@ -33,18 +33,17 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="new directory; default runs/demo, or the next free number")] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="settings for all stages, e.g. algo.coefficient=1"),
+        typer.Argument(metavar="[KEY=VALUE]...", help="settings for all stages, e.g. seed=7 algo.coefficient=1"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="seed of every stage")] = 0,
 ) -> None:
     """Run the whole chain on the tiny model: Stage 1, then GRPO and SEED from the same start, then a report.
 
-    Example: seedbed demo --out runs/demo
+    Example: seedbed demo --out runs/demo-7 seed=7
     """
     out = out or next(p for i in range(1, 10_000) if not (p := Path(f"runs/demo{'' if i == 1 else f'-{i}'}")).exists())
     if out.exists() and any(out.iterdir()):
         raise UserError(f"{out} is not empty: choose another --out or remove it")
-    config = load_config("tiny", [*(overrides or []), f"seed={seed}"])
+    config = load_config("tiny", overrides or [])
     begin, seconds = time.perf_counter(), {}
     stages: dict[str, dict[str, Any]] = {}
     cores = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 2)
