@@ -5,14 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from typing import NoReturn
 
 import typer
 
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # threads of a library, on cores we have other use for
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # models are folders: nothing is ever fetched behind the user's back
-
 from seedbed.commands import config, demo, env, evaluate, look, stage1, train
 from seedbed.train.interrupt import Stopped
+from seedbed.train.update import NonFinite
 from seedbed.types import UserError
 
 app = typer.Typer(
@@ -20,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Train language-model agents with SEED, compare fairly, show what was run.",
+    help="Train language-model agents with SEED, compare fairly, show what was run. Start with: seedbed demo",
 )
 app.add_typer(config.app, name="config")
 app.add_typer(env.app, name="env")
@@ -40,36 +39,28 @@ for function in (
 
 
 def main() -> None:
-    """Entry point: 0 done, 1 a check failed, 2 the user can mend it, 3 training broke, 130 interrupted."""
-    from seedbed.train.update import NonFinite  # noqa: PLC0415 - torch
-
+    """0 done, 1 a check failed, 2 the user can mend it, 3 training broke, 130 interrupted."""
     try:
-        app()
+        app(prog_name="seedbed")
     except UserError as error:
         _say(f"error: {error}", 2)
     except Stopped as stop:
         _say(str(stop), 130)
-    except KeyboardInterrupt:
-        _say("interrupted; what was saved before is intact, go on with --resume", 130)
     except NonFinite as error:
         _say(
             f"training stopped: {error}. The step was not taken; go on from the last checkpoint with a lower train.lr",
             3,
         )
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
+    except Exception as error:
+        if getattr(error, "errno", None) != errno.ENOSPC and os.strerror(errno.ENOSPC) not in str(error):
             raise
-        _say(
-            f"error: the disk is full ({error.filename or 'while writing'}): free some space, then go on with "
-            "--resume; what was saved before is intact",
+        _say(  # libraries wrap the error in their own: safetensors, shutil
+            "error: the disk is full: free some space and run the command again (collect, sft and train go on with "
+            "--resume); what was saved before is intact",
             2,
         )
 
 
-def _say(text: str, status: int) -> None:
+def _say(text: str, status: int) -> NoReturn:
     print(text, file=sys.stderr)
     raise SystemExit(status)
-
-
-if __name__ == "__main__":
-    main()

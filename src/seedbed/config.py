@@ -20,12 +20,12 @@ from seedbed.types import UserError
 
 
 class Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class ModelSettings(Settings):
     path: str = Field("tiny", description="a Hugging Face folder, or 'tiny' for the model that ships with seedbed")
-    device: str = Field("auto", description="auto, cpu or cuda")
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["float32", "bfloat16"] = "float32"
     template_options: dict[str, Any] = Field({}, description="passed to the chat template, e.g. enable_thinking: false")
 
@@ -133,7 +133,7 @@ def load_config(source: str | None = None, overrides: Sequence[str] = ()) -> Con
         except yaml.YAMLError as error:
             raise UserError(f"the value of override {override!r} is not YAML: {str(error).splitlines()[0]}") from error
         _set(data, key.strip().split("."), parsed)
-    return build(data, source or "the command line")
+    return build(data, " and ".join([*([source] if source else []), *(["the command line"] if overrides else [])]))
 
 
 def build(data: dict[str, Any], source: str) -> Config:
@@ -179,7 +179,7 @@ def _read(source: str) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     try:
         data = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"config {source!r} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
         raise UserError(f"config {source!r} must hold keys and values, not a {type(data).__name__}")
@@ -204,6 +204,8 @@ def _explain(error: ValidationError, source: str) -> str:
     key = ".".join(where)
     if first["type"] == "extra_forbidden":
         known = _keys(where)
+        if key in known:
+            return f"setting {key!r} in {source} does not belong to the algorithm named there: drop it or set algo.name"
         near = get_close_matches(key, known, n=1, cutoff=0.5) or get_close_matches(
             where[-1], [k.split(".")[-1] for k in known], n=1
         )

@@ -94,7 +94,10 @@ class Renderer:
 
     def _end_of_turn(self, source: str) -> str:
         """The control token the template writes after an assistant message; the configured eos token often differs."""
-        text = self._template([Message("user", "a"), Message("assistant", "said"), Message("user", "b")])
+        try:
+            text = self._template([Message("user", "a"), Message("assistant", "said"), Message("user", "b")])
+        except Exception as error:
+            raise UserError(f"the chat template of {source} cannot be rendered ({error}): mend its template") from error
         after = text.partition("said")[2]
         for control in self._controls:
             if after.startswith(control):

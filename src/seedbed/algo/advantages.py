@@ -26,7 +26,7 @@ TIE = 1e-9  #: rewards closer than this (relative above 1) are the same reward
 class AdvantageSettings(BaseModel):
     """How group advantages are taken; the base of every method with an outcome reward."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     statistics: Literal["rows", "trajectories"] = "rows"  #: "trajectories": the first turn's R stands for each
     deviation: Literal["sample", "population"] = "sample"
     normalise: Literal["mean_std", "mean"] = "mean_std"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -44,39 +45,46 @@ def demo(
     if out.exists() and any(out.iterdir()):
         raise UserError(f"{out} is not empty: choose another --out or remove it")
     config = load_config("tiny", overrides or [])
-    begin, seconds = time.perf_counter(), {}
-    stages: dict[str, dict[str, Any]] = {}
     cores = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 2)
     _out.print(
         f"[bold]seedbed demo[/]: {len(STAGES)} policies, panel {config.env.panel}, {cores} process(es), "
-        f"everything in {out}"
+        f"everything in {out}",
+        soft_wrap=True,
     )
-    with ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet) as pool:
-
-        def spend(name: str, *jobs: Future[Any]) -> list[Any]:
-            start = time.perf_counter()
-            try:
-                for job in as_completed(jobs):
-                    job.result()
-            except BaseException:  # show a failure at once, not after its sibling
-                for worker in multiprocessing.active_children():
-                    worker.terminate()
-                raise
-            seconds[name] = time.perf_counter() - start
-            return [job.result() for job in jobs]
-
-        base, stage1 = spend(
-            "base and Stage 1", pool.submit(measure, "base", "tiny", config, out), pool.submit(run_stage1, config, out)
-        )
-        stages["base"] = base
-        start = stage1["checkpoint"]
-        arms = {name: pool.submit(run_arm, name, start, config, out) for name in ("grpo", "seed")}
-        *results, stages["sft"] = spend(
-            "arms", *arms.values(), pool.submit(measure, "sft", start, config, out)
-        )  # fills the first free process
-        stages |= dict(zip(arms, results, strict=True))
+    begin, seconds = time.perf_counter(), {}
+    pool = ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("spawn"), initializer=_quiet)
+    try:
+        stages = _chain(pool, config, out, seconds)
+    except BaseException:  # show a failure, or stop, at once and not after the other worker
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
     seconds["total"] = time.perf_counter() - begin
     _finish(out, stages, seconds)
+
+
+def _chain(
+    pool: ProcessPoolExecutor, config: Config, out: Path, seconds: dict[str, float]
+) -> dict[str, dict[str, Any]]:
+    """All stages; ``seconds`` gets the wall time of the two halves."""
+
+    def spend(name: str, *jobs: Future[Any]) -> list[Any]:
+        start = time.perf_counter()
+        for job in as_completed(jobs):
+            job.result()
+        seconds[name] = time.perf_counter() - start
+        return [job.result() for job in jobs]
+
+    base, stage1 = spend(
+        "base and Stage 1", pool.submit(measure, "base", "tiny", config, out), pool.submit(run_stage1, config, out)
+    )
+    start = stage1["checkpoint"]
+    arms = [pool.submit(run_arm, name, start, config, out) for name in ("grpo", "seed")]
+    after = pool.submit(measure, "sft", start, config, out)  # fills the first free process
+    grpo, seed, sft = spend("arms", *arms, after)
+    return {"base": base, "sft": sft, "grpo": grpo, "seed": seed}
 
 
 def run_stage1(config: Config, out: Path) -> dict[str, Any]:
@@ -218,7 +226,8 @@ def _every(step: int, report: Callable[..., None]) -> Callable[..., None]:
 
 
 def _quiet() -> None:
-    """A worker: one thread, offline."""
+    """A worker: one thread; Ctrl-C is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     import torch  # noqa: PLC0415
 
     torch.set_num_threads(1)

@@ -28,7 +28,7 @@ def eval_(
     overrides: Overrides = None,
     config: ConfigOption = None,
     panel: Annotated[str | None, typer.Option(help="named list of task ids; default env.panel")] = None,
-    temperature: Annotated[float | None, typer.Option(help="0 is greedy; default eval.temperature")] = None,
+    temperature: Annotated[float | None, typer.Option(min=0.0, help="0 is greedy; default eval.temperature")] = None,
     attempts: Annotated[int | None, typer.Option(min=1, help="episodes a task; default eval.attempts")] = None,
     out: Annotated[Path | None, typer.Option(help="write the whole result as JSON")] = None,
     threads: Threads = 1,
@@ -62,9 +62,14 @@ def export(checkpoint: Checkpoint, folder: Annotated[Path, typer.Argument(help="
 
     Example: seedbed export runs/seed/checkpoints/u0010 my-policy
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise UserError(f"{folder} is not empty: choose a new folder")
-    shutil.copytree(resolve(checkpoint), folder, dirs_exist_ok=True)
+    if folder.exists():
+        raise UserError(f"{folder} exists: choose a new folder")
+    part = folder.with_name(f".{folder.name}.part")
+    try:
+        shutil.copytree(resolve(checkpoint), part)
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     _out.print(f"policy in {folder}")
 
 

@@ -17,7 +17,10 @@ def shift(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many of the most changed tokens to list.")] = 15,
 ) -> None:
-    """Show the same sampled tokens with and without the hindsight skill in the prompt."""
+    """Show the same sampled tokens with and without the hindsight skill in the prompt.
+
+    Example: seedbed shift runs/demo/seed --top 5
+    """
     from seedbed.view.rundir import RunDirectory  # noqa: PLC0415
     from seedbed.view.shift import print_shift  # noqa: PLC0415
 
@@ -28,7 +31,10 @@ def trace(
     run: Annotated[Path, typer.Argument(help="Directory of an sft run.")],
     sample: Annotated[int, typer.Argument(min=0, help="Index of a Stage-1 row.")],
 ) -> None:
-    """Show where a Stage-1 row comes from: skill, episode and task, each checked against its file."""
+    """Show where a Stage-1 row comes from: skill, episode and task, each checked against its file.
+
+    Example: seedbed trace runs/demo/sft 0
+    """
     from seedbed.view.trace import print_trace  # noqa: PLC0415
 
     print_trace(Console(), run, sample)
@@ -37,7 +43,10 @@ def trace(
 def report(
     directory: Annotated[Path, typer.Argument(help="Directory of a train run or of a demo.")],
 ) -> None:
-    """Write report.html into the directory: one page that needs no network and runs no script."""
+    """Write report.html into the directory: one page that needs no network and runs no script.
+
+    Example: seedbed report runs/demo
+    """
     from seedbed.view.report import write_report  # noqa: PLC0415
 
     typer.echo(write_report(directory))

@@ -62,7 +62,7 @@ def annotate(
     Example: seedbed annotate runs/collect --by openai --model glm-5.2 --base-url http://localhost:8000/v1
     """
     prepare(None, None, threads)
-    run = Run.open(directory)
+    run = Run.open(directory, "collect")
     if by == "openai" and not base_url:
         raise UserError("--by openai needs --base-url: episodes are sent nowhere that was not named")
     external = {"model": model, "base_url": base_url, "concurrency": concurrency} if by == "openai" else {}
@@ -96,15 +96,17 @@ def sft(
     if collected is None and resume is None:
         raise UserError("name the annotated collect run, e.g. seedbed sft runs/collect --out runs/sft")
     if resume and collected is None:
-        collected = Path(Run.open(resume).manifest["collect_dir"])
+        collected = Path(Run.open(resume, "sft").manifest["collect_dir"])
     run, settings = open_run("sft", overrides, config, out, resume, threads, origin=collected)
+    if not Run.open(collected, "collect").skills.exists():
+        raise UserError(f"{collected} holds no skills: run seedbed annotate {collected} first")
     before = tuning.measure(*load_engine(settings.model), settings) if measure else None
     with bar() as progress:
         line = progress.add_task("sft", total=settings.sft.epochs)
         tuning.fine_tune(
             run,
             settings,
-            Run.open(collected),
+            Run.open(collected, "collect"),
             resume=resume is not None,
             report=lambda row: progress.update(
                 line,
@@ -144,7 +146,7 @@ def open_run(
                 "--resume goes on with the run's own settings: drop the config and KEY=VALUE arguments, "
                 "or start a new run with --out"
             )
-        run = Run.open(resume)
+        run = Run.open(resume, kind)
         prepare(None, None, threads)
         return run, run.config
     settings = prepare(config, overrides, threads, origin)

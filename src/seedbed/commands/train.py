@@ -39,7 +39,7 @@ def train(
     else:
         for different in diff_lines(settings):
             _out.print(f"differs: {different}", style="dim", markup=False)
-    trainer.train(lambda row: _out.print(line(row, settings.train.updates)))
+    trainer.train(lambda row: _out.print(line(row, settings.train.updates), soft_wrap=True))
     _out.print(f"done; report: {write_report(run.path)}")
 
 

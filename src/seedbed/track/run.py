@@ -41,10 +41,13 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, path: str | Path) -> Run:
+    def open(cls, path: str | Path, kind: str | None = None) -> Run:
+        """Raises ``UserError`` if ``path`` is no run, or one of another ``kind`` than asked for."""
         run = cls(Path(path))
         if not run.begun:
             raise UserError(f"{path} is not a run directory: it holds no manifest.json")
+        if kind and run.manifest["kind"] != kind:
+            raise UserError(f"{path} is a {run.manifest['kind']} run, not a {kind} run")
         return run
 
     @property

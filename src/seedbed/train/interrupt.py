@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from types import FrameType
+from typing import Any
 
 
 class Interrupt:
@@ -11,12 +13,13 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.requested = False
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupt:
-        try:
-            self._before = {s: signal.signal(s, self._handle) for s in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:  # not the main thread: whoever owns it decides
-            self._before = {}
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # a parent that wants it ignored decides for us
+                with suppress(ValueError):  # not the main thread: whoever owns it decides
+                    self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -25,7 +28,8 @@ class Interrupt:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
-            raise KeyboardInterrupt
+            before = self._before[number]
+            (before if callable(before) else signal.default_int_handler)(number, frame)
         self.requested = True
         print("\nstopping after this step and saving; press Ctrl-C again to stop at once", flush=True)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 
 from seedbed.config import ModelSettings
@@ -28,6 +26,8 @@ def resolve(path: str) -> Path:
     folder = Path(path)
     if (folder / "policy").is_dir():  # a checkpoint of a run
         folder = folder / "policy"
+    if (folder / "checkpoints").is_dir():
+        raise UserError(f"{path!r} is a run: name one of its checkpoints, {folder / 'checkpoints' / 'u....'}")
     if not folder.is_dir():
         raise UserError(
             f"model.path {path!r} is not a folder: give a Hugging Face model folder, a checkpoint, or 'tiny'"
@@ -52,12 +52,37 @@ def load_policy(settings: ModelSettings) -> tuple[nn.Module, Renderer]:
     folder = resolve(settings.path)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=getattr(torch, settings.dtype), local_files_only=True, use_safetensors=True
+    except Exception as error:
+        raise UserError(
+            f"the tokenizer files in {folder} cannot be read ({_first_line(error)}): copy them again"
+        ) from error
+    try:
+        model, info = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=getattr(torch, settings.dtype),
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
         )
-    except (OSError, ValueError, KeyError, RuntimeError, json.JSONDecodeError, SafetensorError) as error:
-        raise UserError(f"model.path {settings.path!r} cannot be loaded: {str(error).splitlines()[0]}") from error
+    except Exception as error:
+        raise UserError(
+            f"the weights in {folder} cannot be loaded ({_first_line(error)}): copy the folder again"
+        ) from error
+    if info["missing_keys"]:
+        raise UserError(
+            f"the weights in {folder} lack {sorted(info['missing_keys'])[0]} and {len(info['missing_keys']) - 1} more: "
+            "what is not there would be random; copy the folder again"
+        )
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+        raise UserError(
+            f"the tokenizer in {folder} has {len(tokenizer)} tokens, the model "
+            f"{model.get_input_embeddings().num_embeddings}: they do not belong together"
+        )
     return model.to(pick_device(settings.device)).eval(), Renderer(tokenizer, settings.template_options, settings.path)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def load_engine(settings: ModelSettings) -> tuple[TorchEngine, Renderer]:

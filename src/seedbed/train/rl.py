@@ -81,7 +81,7 @@ class Trainer:
         newest = latest_checkpoint(self.run.checkpoints)
         if newest:  # else the run was stopped before its first one and begins again
             state = load_checkpoint(newest, self.engine.model, self.optimizer)
-            if state["start"] != self.start_hash:
+            if state.get("start") != self.start_hash:
                 raise UserError(
                     f"the weights at model.path={self.config.model.path!r} are not those this run started from: "
                     "its KL reference would change; put them back or start a new run"

@@ -64,6 +64,8 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
     """Put weights and optimizer state in place; return ``state.json``. Raises ``UserError`` if a file is damaged."""
     try:
         state = json.loads((path / "state.json").read_text("utf-8"))
+        if state["update"] != int(path.name[1:]) or not isinstance(state["optimizer_steps"], int):
+            raise ValueError("state.json was edited")
         weights = {k: v for file in sorted((path / "policy").glob("*.safetensors")) for k, v in load_file(file).items()}
         moments = load_file(path / "optimizer.safetensors")
     except Exception as error:
