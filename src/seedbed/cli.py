@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import typer
 
-from seedbed.commands import config, demo, env, evaluate, look, stage1, train
+from seedbed.commands import bench, config, demo, doctor, env, evaluate, look, panel, retriever, stage1, train
 from seedbed.train.interrupt import Stopped
 from seedbed.train.update import NonFinite
 from seedbed.types import UserError
@@ -23,6 +23,9 @@ app = typer.Typer(
 )
 app.add_typer(config.app, name="config")
 app.add_typer(env.app, name="env")
+app.add_typer(panel.app, name="panel")
+app.add_typer(retriever.app, name="retriever")
+app.add_typer(bench.app, name="bench")
 for function in (
     demo.demo,
     stage1.collect,
@@ -34,6 +37,7 @@ for function in (
     look.shift,
     look.trace,
     look.report,
+    doctor.doctor,
 ):
     app.command(name=function.__name__.rstrip("_"))(function)
 

@@ -16,8 +16,23 @@ from seedbed.types import UserError
 def test_names_are_the_recipes():
     assert (
         panels.panel_names()
-        == tuple(sorted(panels.RECIPES))
-        == ("alfworld-seen-140", "alfworld-unseen-134", "household-120", "household-300")
+        == tuple(sorted(panels.RECIPES | panels.DRAWS))
+        == (
+            "alfworld-seen-140",
+            "alfworld-unseen-134",
+            "household-120",
+            "household-300",
+            "search-2wikimultihopqa-12576",
+            "search-7x100",
+            "search-bamboogle-125",
+            "search-hotpotqa-7405",
+            "search-musique-2417",
+            "search-nq-3610",
+            "search-popqa-1000",
+            "search-triviaqa-1000",
+            "webshop-test-128",
+            "webshop-test-500",
+        )
     )
 
 

@@ -234,15 +234,15 @@ NOT_YET: dict[str, str] = {
         "the method family around SEED is later work",
     ),
     **dict.fromkeys(("project_action_tag", "parse_analysis"), "text, not numbers: text_ops.py and test_golden_text.py"),
-    **dict.fromkeys(
-        ("project_search", "project_ezpoints", "projection_requires_think"),
-        "their environments are later work (issue 3)",
-    ),
+    **dict.fromkeys(("project_ezpoints", "projection_requires_think"), "their environments are later work (issue 3)"),
     **dict.fromkeys(
         ("insert_skill", "left_truncation_of_skill", "pad_or_truncate", "extract_task_description"),
         "a skill fills a slot of a structured prompt here; no rendered text is edited",
     ),
-    **dict.fromkeys(("answer_score", "search_episode", "normalize_answer"), "the search environment is later work"),
+    **dict.fromkeys(
+        ("project_search", "answer_score", "search_episode", "normalize_answer"),
+        "text, not numbers: search_ops.py and test_golden_search.py",
+    ),
     **dict.fromkeys(
         ("webshop_reward", "attribute_reward", "option_reward", "type_reward", "normalize_color", "token_set_ratio"),
         "the WebShop environment is later work",

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 
 from seedbed.envs.project import project_tag
 from seedbed.prompts.base import Wording
-from seedbed.types import Action, Observation, Task, UserError
+from seedbed.types import Action, Observation, Task, Trajectory, UserError
 
 
 class Game(ABC):
@@ -48,13 +48,21 @@ class Environment(ABC):
     def open(self, task: Task) -> Game:
         """A fresh game. Raises ``UserError`` if the task's data is missing or broken."""
 
+    def measures(self, trajectory: Trajectory) -> dict[str, float]:
+        """What else an evaluation should report of a finished episode, beside success; nothing unless overridden."""
+        return {}
+
     def project(self, response: str, require_think: bool) -> Action:
         """Read a response as an action: the first ``<action>`` block after the reasoning (``project_tag``)."""
         return project_tag(response, require_think)
 
 
 _REGISTRY: dict[str, Callable[..., Environment]] = {}
-_SHIPPED = ("seedbed.envs.alfworld.env",)  #: modules that register themselves when imported
+_SHIPPED = (  #: modules that register themselves when imported
+    "seedbed.envs.alfworld.env",
+    "seedbed.envs.search.env",
+    "seedbed.envs.webshop.env",
+)
 
 
 def register(name: str) -> Callable[[type[Environment]], type[Environment]]:

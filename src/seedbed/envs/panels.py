@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
+
 from seedbed.envs.base import make_environment
 from seedbed.types import Task, UserError
 
@@ -24,7 +26,20 @@ RECIPES: dict[str, tuple[str, str, int, int | None]] = {
     "household-300": ("alfworld", "generated_valid", 120, 420),  # 50 of each, none of them in household-120
     "alfworld-seen-140": ("alfworld", "valid_seen", 0, None),
     "alfworld-unseen-134": ("alfworld", "valid_unseen", 0, None),
+    "search-7x100": ("search", "test", 0, 700),  # the sets take turns
+    "search-nq-3610": ("search", "test_nq", 0, None),
+    "search-triviaqa-1000": ("search", "test_triviaqa", 0, None),  # of the 1,000 questions of FlashRAG's subset
+    "search-popqa-1000": ("search", "test_popqa", 0, None),  # same
+    "search-hotpotqa-7405": ("search", "test_hotpotqa", 0, None),
+    "search-2wikimultihopqa-12576": ("search", "test_2wikimultihopqa", 0, None),
+    "search-musique-2417": ("search", "test_musique", 0, None),
+    "search-bamboogle-125": ("search", "test_bamboogle", 0, None),
+    "webshop-test-500": ("webshop", "test", 0, 500),
 }
+
+#: name -> (panel drawn from, seed, size): a draw without replacement, in drawn order. The paper's code validates on 128
+#: goals per draw; seed 1000 is what its validation worker starts with.
+DRAWS: dict[str, tuple[str, int, int]] = {"webshop-test-128": ("webshop-test-500", 1000, 128)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +72,12 @@ def load_panel(name: str) -> Panel:
 
 def build_panel(name: str) -> str:
     """The content of a panel's file, from its recipe. The real splits need the game files."""
-    env, split, first, end = RECIPES[name]
+    source, seed, size = DRAWS.get(name, (name, 0, None))
+    env, split, first, end = RECIPES[source]
     tasks = make_environment(env).tasks(split)[first:end]
+    if size is not None:
+        drawn = np.random.RandomState(seed).choice(len(tasks), size, replace=False)  # a stream that NumPy has frozen
+        tasks = [tasks[place] for place in drawn]
     rows = ",\n".join(f"  {json.dumps([task.kind, task.id])}" for task in tasks)
     head = json.dumps({"name": name, "env": env, "split": split, "sha256": _hash(tasks)}, indent=1)
     return f'{head.removesuffix("}").rstrip()},\n "tasks": [\n{rows}\n ]\n}}\n'

@@ -60,7 +60,7 @@ def evaluate(
             f"every episode of panel {panel.name!r} broke, the first with {played[0].cause!r}: "
             f"check the environment's data"
         )
-    episodes = [episode_line(t) for t in played]
+    episodes = [episode_line(t) | _measures(environment, t) for t in played]
     return {
         "panel": panel.name,
         "panel_hash": panel.hash,
@@ -106,6 +106,7 @@ def summarise(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         n = sum(map(len, of_kind.values()))
         by_kind[kind] = {"k": sum(map(sum, of_kind.values())), "n": n, **asdict(micro(of_kind))}
     low, high = wilson(wins, len(episodes))
+    names = sorted({name for e in whole for name in e.get("measures", {})})
     return {
         "n_tasks": len(won),
         "n_episodes": len(episodes),
@@ -117,8 +118,14 @@ def summarise(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "valid_action_rate": 1 - sum(e["invalid"] for e in whole) / turns if turns else None,
         "stops": dict(sorted(Counter(e["stop"] for e in episodes).items())),
         "faults": len(episodes) - len(whole),
+        "measures": {name: float(np.mean([e["measures"][name] for e in whole if "measures" in e])) for name in names},
         "errors_as_failures": {"k": wins, "n": len(episodes), "value": wins / len(episodes), "low": low, "high": high},
     }
+
+
+def _measures(environment: Environment, trajectory: Trajectory) -> dict[str, Any]:
+    values = {} if trajectory.faulty else environment.measures(trajectory)
+    return {"measures": values} if values else {}
 
 
 def _entropy(played: Sequence[Trajectory]) -> float | None:

@@ -22,6 +22,8 @@ class Wording:
     think: str = "First reason step by step inside <think> </think> tags."
     act: str = "Then give exactly one admissible action inside <action> </action> tags."
     act_only: str = "Answer with exactly one action inside <action> </action> tags."  #: without reasoning
+    task: str = "Your task is to:"
+    steps: bool = False  #: there is nothing to see at first, and history is each action with what it brought
 
 
 def skill_block(text: str) -> str:
@@ -45,13 +47,13 @@ def windowed(
     keep: int,
 ) -> Prompt:
     """A fresh single-message prompt of turn ``turn`` (0-based) with the last ``keep`` observation-action pairs."""
-    task = f"Your task is to: {goal}"
+    task = f"{wording.task} {goal}"
     actions = "Your admissible actions are: [" + ", ".join(f"'{a}'" for a in admissible) + "]" if admissible else ""
     tail = (("actions", actions), ("footer", "Now it is your turn. " + footer(wording, think)))
     if turn == 0:
         head = (
             ("role", wording.role),
-            ("now", "Your current observation is:"),
+            ("now", "" if wording.steps else "Your current observation is:"),
             ("observation", observation),
             ("task", task),
             ("skill", ""),
@@ -59,13 +61,19 @@ def windowed(
         return Prompt(head + tail)
     recent = history[-keep:] if keep else []
     first = turn - len(recent) + 1
-    lines = [
-        f"[Observation {first + i}: '{seen}', Action {first + i}: '{done}']" for i, (seen, done) in enumerate(recent)
-    ]
-    past = f"You have already taken {turn} step(s)." + (
-        f" The last {len(recent)} observations and actions: " + " ".join(lines) if recent else ""
-    )
-    now = f"You are now at step {turn + 1} and your current observation is:"
+    if wording.steps:
+        brought = [seen.strip() for seen, _ in recent[1:]] + [""]  # the newest result is the observation
+        lines = [" ".join(filter(None, (f"Step {first + i}:", recent[i][1], brought[i]))) for i in range(len(recent))]
+        past, now = "\n".join([f"You have already taken {turn} step(s).", *lines]), ""
+    else:
+        lines = [
+            f"[Observation {first + i}: '{seen}', Action {first + i}: '{done}']"
+            for i, (seen, done) in enumerate(recent)
+        ]
+        past = f"You have already taken {turn} step(s)." + (
+            f" The last {len(recent)} observations and actions: " + " ".join(lines) if recent else ""
+        )
+        now = f"You are now at step {turn + 1} and your current observation is:"
     return Prompt(
         (
             ("role", wording.role),
@@ -86,7 +94,7 @@ def transcript_first(
     return Prompt(
         (
             ("role", f"{wording.role} {footer(wording, think)}"),
-            ("task", f"Your task is to: {goal}"),
+            ("task", f"{wording.task} {goal}"),
             ("skill", ""),
             ("observation", observation),
             ("actions", _listed(admissible)),

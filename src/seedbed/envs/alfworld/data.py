@@ -1,7 +1,8 @@
 """Where are the real ALFWorld games on this machine?
 
 ``ALFWORLD_DATA`` (a directory as made by ``alfworld-download``), else ``SEEDBED_DATA/alfworld`` holding the same tree
-or one archive of it. An archive is unpacked once, into ``SEEDBED_CACHE`` (default ``~/.cache/seedbed``).
+or one archive of it, else where ``alfworld-download`` puts them when it is told nothing. An archive is unpacked once,
+into ``SEEDBED_CACHE`` (default ``~/.cache/seedbed``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 import shutil
 import tarfile
 import tempfile
-import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,11 @@ SIZES = {"train": 3553, "valid_seen": 140, "valid_unseen": 134, "valid_train": 2
 ARCHIVE = "json_2.1.2_tw-pddl_all.tar.xz"
 _TREE, _FILE = "json_2.1.1", "game.tw-pddl"
 _MEMBER = re.compile(rf"{re.escape(_TREE)}/((?:{'|'.join(SIZES)})/[^/]+/[^/]+)/{re.escape(_FILE)}")
+#: Downloads also hold games that nobody can win and two task families that the text games leave out. As in the
+#: official code a game counts if its file has this mark and its path has none of these words.
+_LEFT_OUT = ("movable", "Sliced")
+_SOLVABLE = re.compile(rb'"solvable":\s*true')
+_TAIL = 8192  #: bytes at the end of a file that hold the mark and the walkthrough
 _HOW = (
     f"run 'alfworld-download' and set ALFWORLD_DATA to its directory, or put {ARCHIVE} into "
     "$SEEDBED_DATA/alfworld, or use the splits generated_train and generated_valid, which need no files"
@@ -42,31 +48,29 @@ class GameFiles:
         return self.place.is_file()
 
     def ids(self, split: str) -> list[str]:
-        """``<split>/<task>/<trial>`` of every game, sorted. Warns if they are fewer or more than published.
+        """``<split>/<task>/<trial>`` of every game, sorted.
 
-        Raises ``UserError`` if there is none.
+        Raises ``UserError`` that says what was found unless it is exactly the published number.
         """
-        tree = _unpacked(self.place) if self.packed else self.place
-        # The full download also has task families that the text games leave out, without game files or marked so.
-        trials = [path.parent for path in (tree / split).glob(f"*/*/{_FILE}")]
-        found = sorted(
-            f"{split}/{trial.parent.name}/{trial.name}"
-            for trial in trials
-            if "movable" not in trial.parent.name and "Sliced" not in trial.parent.name
-        )
-        if not found:
-            have = {name: sum(1 for _ in (tree / name).glob(f"*/*/{_FILE}")) for name in SIZES}
-            raise UserError(
-                f"{self.place} holds no games of split {split!r} (found {_counts(have)}; "
-                f"the published splits have {_counts(SIZES)}); {_HOW}"
-            )
+        found = self._games(_unpacked(self.place) if self.packed else self.place, split)
         if len(found) != SIZES[split]:
-            warnings.warn(
-                f"{self.place} holds {len(found)} games of split {split!r}, the published split has "
-                f"{SIZES[split]}: results on it are not comparable",
-                stacklevel=2,
+            raise UserError(
+                f"{self.place} does not hold the whole split {split!r}: found {listed(self.counts())}, "
+                f"the published splits have {listed(SIZES)}; {_HOW}"
             )
         return found
+
+    def counts(self) -> dict[str, int]:
+        """Games found of every split. Unpacks nothing."""
+        if self.packed:
+            return dict.fromkeys(SIZES, 0) | Counter(game.partition("/")[0] for game, _ in self.stream("all"))
+        return {name: len(self._games(self.place, name)) for name in SIZES}
+
+    @staticmethod
+    def _games(tree: Path, split: str) -> list[str]:
+        paths = (tree / split).glob(f"*/*/{_FILE}")
+        games = ((f"{split}/{path.parent.parent.name}/{path.parent.name}", path) for path in paths)
+        return sorted(game for game, path in games if _counts_as_game(game, _end(path)))
 
     def read(self, game: str) -> bytes:
         """Content of one game file. Raises ``UserError`` if it is not there."""
@@ -83,7 +87,7 @@ class GameFiles:
         """(id, content) of every game of a split, or of all four for ``all``. An archive is read without unpacking."""
         if self.packed:
             for game, data in _members(self.place):
-                if split in ("all", game.partition("/")[0]):
+                if split in ("all", game.partition("/")[0]) and _counts_as_game(game, data[-_TAIL:]):
                     yield game, data
             return
         for name in SIZES if split == "all" else (split,):
@@ -98,15 +102,28 @@ def find_games() -> GameFiles:
     elif shared := os.environ.get("SEEDBED_DATA"):
         candidates = [Path(shared) / "alfworld" / _TREE, Path(shared) / "alfworld" / ARCHIVE]
     else:
-        raise UserError(f"no ALFWorld games: neither ALFWORLD_DATA nor SEEDBED_DATA is set; {_HOW}")
+        candidates = [Path.home() / ".cache" / "alfworld" / _TREE]
+        if not candidates[0].exists():
+            raise UserError(f"no ALFWorld games: neither ALFWORLD_DATA nor SEEDBED_DATA is set; {_HOW}")
     for place in candidates:
         if place.exists():
             return GameFiles(place)
     raise UserError(f"no ALFWorld games: there is no {' and no '.join(map(str, candidates))}; {_HOW}")
 
 
-def _counts(sizes: dict[str, int]) -> str:
+def listed(sizes: dict[str, int]) -> str:
+    """``train 3553, valid_seen 140, ...``."""
     return ", ".join(f"{name} {count}" for name, count in sizes.items())
+
+
+def _counts_as_game(game: str, end: bytes) -> bool:
+    return bool(_SOLVABLE.search(end)) and not any(word in game for word in _LEFT_OUT)
+
+
+def _end(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL))
+        return file.read()
 
 
 def _members(archive: Path) -> Iterator[tuple[str, bytes]]:

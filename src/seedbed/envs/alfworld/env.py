@@ -1,18 +1,24 @@
-"""ALFWorld as an environment: real splits from game files, generated splits from seeds, one engine for both."""
+"""ALFWorld as an environment: real splits from game files, generated splits from seeds, one engine for both.
+
+The option ``backend`` picks the engine of the real games: ``native`` (ours) or ``textworld`` (the official one).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from typing import Literal, get_args
 
 from seedbed.envs.alfworld import data, generate
 from seedbed.envs.alfworld.game import HouseholdGame
+from seedbed.envs.alfworld.official import OfficialGame
 from seedbed.envs.alfworld.problem import parse_game
 from seedbed.envs.alfworld.world import KINDS, World
-from seedbed.envs.base import Environment, register
+from seedbed.envs.base import Environment, Game, register
 from seedbed.prompts.base import Wording
 from seedbed.types import Task, UserError
 
+Backend = Literal["native", "textworld"]
 SPLITS = (*data.SIZES, *generate.SIZES)
 
 #: First word of a game's directory name -> task type.
@@ -28,13 +34,19 @@ _FAMILIES = {
 
 @register("alfworld")
 class AlfWorld(Environment):
-    """Household tasks in text (ALFWorld, text games of release 2.1.2).
+    """Household tasks in text (ALFWorld, text games of formats 2.1.1 and 2.1.2).
 
     Splits: ``train``, ``valid_seen``, ``valid_unseen``, ``valid_train`` need the game files; ``generated_train``
     (60,000 tasks) and ``generated_valid`` (6,000) need nothing.
     """
 
     wording = Wording(role="You are an agent in a household and act in it by short text commands.")
+
+    def __init__(self, backend: Backend = "native") -> None:
+        """Raises ``UserError`` for an unknown backend."""
+        if backend not in get_args(Backend):
+            raise UserError(f"env.options.backend={backend!r} is unknown: use one of {', '.join(get_args(Backend))}")
+        self.backend = backend
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Real games sorted by id; generated ones with the six kinds taking turns."""
@@ -44,8 +56,14 @@ class AlfWorld(Environment):
             raise UserError(f"environment 'alfworld' has no split {split!r}; use one of {', '.join(SPLITS)}")
         return [_task(game) for game in data.find_games().ids(split)]
 
-    def open(self, task: Task) -> HouseholdGame:
-        return HouseholdGame(self.world(task))
+    def open(self, task: Task) -> Game:
+        if self.backend == "native":
+            return HouseholdGame(self.world(task))
+        if task.split in generate.SIZES:
+            raise UserError(
+                f"split {task.split!r} has no files for backend 'textworld' to play: use env.options.backend=native"
+            )
+        return OfficialGame(data.find_games().path(task.id))
 
     def world(self, task: Task) -> World:
         """The facts of a task. Raises ``UserError`` if its file is missing, broken or of another format."""
@@ -58,7 +76,7 @@ class AlfWorld(Environment):
     def walkthroughs(self, split: str) -> Iterator[tuple[Task, HouseholdGame, tuple[str, ...]]]:
         """Every game of a split with the commands that win it; ``all`` means the four real splits.
 
-        An archive of games is read through without unpacking it.
+        An archive of games is read through without unpacking it. Raises ``UserError`` at a game that stores none.
         """
         if split in generate.SIZES:
             for task in self.tasks(split):
@@ -69,12 +87,18 @@ class AlfWorld(Environment):
             raise UserError(f"environment 'alfworld' has no split {split!r}; use one of {', '.join(SPLITS)}, all")
         for game, content in data.find_games().stream(split):
             world = parse_game(content, game)
+            if not world.walkthrough:
+                raise UserError(f"{game} stores no walkthrough (format 2.1.1 has none): replay games of format 2.1.2")
             yield _task(game), HouseholdGame(world), world.walkthrough
 
 
+def family(game: str) -> str:
+    """The task type of a game id, out of its directory's name."""
+    return _FAMILIES[game.split("/")[1].partition("-")[0]]
+
+
 def _task(game: str) -> Task:
-    split, directory, _ = game.split("/")
-    return Task(game, "alfworld", split, _FAMILIES[directory.partition("-")[0]])
+    return Task(game, "alfworld", game.partition("/")[0], family(game))
 
 
 @cache

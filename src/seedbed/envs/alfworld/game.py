@@ -62,7 +62,7 @@ class Engine:
                 self._standing[place.at].append(r)
         travel = sorted((f"go to {world.receptacles[r].name}", r) for here in self._standing.values() for r in here)
         self._always: dict[str, _Move] = {text: ("go", r, -1) for text, r in travel} | {
-            verb: (verb, -1, -1) for verb in ("help", "inventory", "look")
+            verb: (verb, -1, -1) for verb in ("inventory", "look", *(("help",) if world.dialect.help else ()))
         }
         self._moves: dict[str, _Move] | None = None
         self.won = self._is_won()
@@ -138,7 +138,7 @@ class Engine:
             return
         held = things[self.held]
         if accessible and (place.kind, held.kind) in self.world.fits:
-            moves[f"move {held.name} to {place.name}"] = ("put", self.held, r)
+            moves[self.world.dialect.put.format(thing=held.name, place=place.name)] = ("put", self.held, r)
         for verb, kinds in _TOOLS.items():  # needs no open door
             if place.kind in kinds and _ABLE[verb] in held.properties:
                 moves[f"{verb} {held.name} with {place.name}"] = (verb, self.held, r)
@@ -172,7 +172,8 @@ class Engine:
     def _go(self, r: int, _b: int) -> str:
         place = self.world.receptacles[r]
         self.at = place.at
-        return f"You arrive at {place.name}. {self._view(r, -1)}"
+        where = self.world.locations[self.at] if self.world.dialect.numbered_arrival else place.name
+        return f"You arrive at {where}. {self._view(r, -1)}"
 
     def _open(self, r: int, _b: int) -> str:
         self.opened.add(r)
@@ -195,7 +196,7 @@ class Engine:
         self._gone.discard((o, r))
         self._present.add((o, self.at))
         self.held = None
-        return f"You move the {self.world.things[o].name} to the {self.world.receptacles[r].name}."
+        return self.world.dialect.placed.format(thing=self.world.things[o].name, place=self.world.receptacles[r].name)
 
     def _clean(self, o: int, r: int) -> str:
         self.clean.add(o)
@@ -253,12 +254,14 @@ class HouseholdGame(Game):
         self.goal = world.task
 
     def start(self) -> Observation:
-        return self._observe(self.engine.room)
+        return observation(self.engine.room, self.engine.admissible, self.engine.won)
 
     def step(self, action: str) -> Observation:
-        return self._observe(self.engine.step(action))
+        text = self.engine.step(action)
+        return observation(text, self.engine.admissible, self.engine.won)
 
-    def _observe(self, text: str) -> Observation:
-        won = self.engine.won
-        admissible = tuple([command for command in self.engine.admissible if command != "help"])
-        return Observation(text, admissible, WIN_REWARD if won else 0.0, done=won, won=won)
+
+def observation(text: str, admissible: list[str], won: bool) -> Observation:
+    """What a policy is shown and paid, whichever engine played."""
+    listed = tuple([command for command in admissible if command != "help"])
+    return Observation(text, listed, WIN_REWARD if won else 0.0, done=won, won=won)

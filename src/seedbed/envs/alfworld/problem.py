@@ -1,7 +1,9 @@
 """How does a ``game.tw-pddl`` file become a ``World``?
 
-All 4,027 published games share one domain and, but for the task sentence, one grammar. The engine hard-codes those
-rules, so any other domain or grammar is refused instead of being played wrongly.
+All 4,027 published games share one domain and, but for the task sentence, one grammar. Two formats of them are in use:
+2.1.2 (``move X to Y``, since alfworld 0.4.0) and the older 2.1.1 (``put X in/on Y``, arrivals at numbered locations, no
+``help``, no stored walkthrough), with the same problems and rules. The engine hard-codes those rules, so any other
+domain or grammar is refused instead of being played wrongly.
 """
 
 from __future__ import annotations
@@ -12,11 +14,21 @@ from collections import Counter, defaultdict
 from functools import lru_cache
 from hashlib import sha256
 
+from seedbed.envs.alfworld import sentences as say
 from seedbed.envs.alfworld.world import Goal, Receptacle, Thing, World
 from seedbed.types import UserError
 
-DOMAIN_SHA256 = "0af55e7f92d12b09d28515aa730e4d03fddd17228ef1fd7b18a3ee8ba49b27b9"
-GRAMMAR_SHA256 = "10da93e13b58e1a6039723f5d4a59ceae7c60772515bfab9fc603bafa7f8ee06"  #: with the task sentence cut out
+#: (sha256 of the domain, sha256 of the grammar with the task sentence cut out) -> how the game speaks.
+FORMATS = {
+    (
+        "0af55e7f92d12b09d28515aa730e4d03fddd17228ef1fd7b18a3ee8ba49b27b9",
+        "10da93e13b58e1a6039723f5d4a59ceae7c60772515bfab9fc603bafa7f8ee06",
+    ): say.MOVE,
+    (
+        "34172c333dff7e62eb90e85367fa5519b5f31b3849e56123d96dbc0deda50e27",
+        "de0a5951f63a9b4f91f174c56b77d639d55d935b828aa39d92a156b1670e0a5a",
+    ): say.PUT,
+}
 
 #: Skeleton of the goal formula (its operators and predicates in order) -> task type.
 _GOALS = {
@@ -46,28 +58,29 @@ _TYPED = re.compile(r"\((objecttype|receptacletype) \S+ (\w+?)(?:type)?\)")
 def parse_game(data: bytes | str, source: str) -> World:
     """The world of a game file's content. ``source`` is the file's name, for messages.
 
-    Raises ``UserError`` if the content is no complete game, or of a domain, grammar or goal other than the published
-    text games in the format of release 2.1.2 (``move X to Y``).
+    Raises ``UserError`` if the content is no complete game, or has a domain, grammar or goal other than the published
+    text games of formats 2.1.1 and 2.1.2.
     """
     try:
         game = json.loads(data)
         domain, grammar, problem = game["pddl_domain"], game["grammar"], game["pddl_problem"]
         walkthrough = tuple(game.get("walkthrough") or ())
-        skeleton = _TASK.sub('Your task is to: "', grammar, count=1)
-        checks = (("domain", domain, DOMAIN_SHA256), ("grammar", skeleton, GRAMMAR_SHA256))
-        strange = [what for what, text, known in checks if sha256(text.encode()).hexdigest() != known]
+        hashes = (_sha256(domain), _sha256(_TASK.sub('Your task is to: "', grammar, count=1)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"{source} is not a complete ALFWorld game file ({type(error).__name__}: {error}); "
             "delete it and unpack or download the data again"
         ) from error
-    if strange:
+    if hashes not in FORMATS:
+        strange = "grammar" if any(hashes[0] == known for known, _ in FORMATS) else "domain"
         raise UserError(
-            f"{source} has a {strange[0]} that this engine does not know and would play wrongly; "
-            "use the ALFWorld text games of release 2.1.2 (game.tw-pddl with 'move X to Y')"
+            f"{source} has a {strange} that this engine does not know and would play wrongly; use the ALFWorld text "
+            "games of format 2.1.1 ('put X in/on Y') or 2.1.2 ('move X to Y'), or env.options.backend=textworld"
         )
+    dialect = FORMATS[hashes]
     try:
-        return read_problem(problem, _TASK.search(grammar)[1], _HELP.search(grammar)[1], walkthrough)
+        help_text = _HELP.search(grammar)[1] if dialect.help else ""
+        return read_problem(problem, _TASK.search(grammar)[1], help_text, walkthrough, dialect)
     except (ValueError, AttributeError) as error:
         raise UserError(
             f"{source} holds a problem that is cut off or of an unknown shape ({error}); "
@@ -75,7 +88,13 @@ def parse_game(data: bytes | str, source: str) -> World:
         ) from error
 
 
-def read_problem(problem: str, task: str, help_text: str, walkthrough: tuple[str, ...]) -> World:
+def _sha256(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def read_problem(
+    problem: str, task: str, help_text: str, walkthrough: tuple[str, ...], dialect: say.Dialect = say.MOVE
+) -> World:
     """The world of a PDDL problem text. Raises ``ValueError`` for anything the engine has no rule for."""
     _, init, goal = _PARTS.split(problem.lower())
     facts: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -139,6 +158,8 @@ def read_problem(problem: str, task: str, help_text: str, walkthrough: tuple[str
         fits=_fits(tuple(facts["cancontain"])),
         help=help_text,
         walkthrough=walkthrough,
+        dialect=dialect,
+        locations=tuple(map(_names(set(locations)).get, locations)) if dialect.numbered_arrival else (),
     )
 
 

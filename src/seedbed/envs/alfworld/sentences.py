@@ -6,9 +6,27 @@ Wordings are those of the ALFWorld text games (data, MIT licence), so that the n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 WELCOME = "-= Welcome to TextWorld, ALFRED! =-"
 NOTHING_HAPPENS = "Nothing happens."
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What the two formats of the game files say differently. Rooms, rules, goals and all other sentences are the same.
+
+    ``put`` (a command) and ``placed`` (its answer) are templates with ``thing`` and ``place``.
+    """
+
+    put: str
+    placed: str
+    numbered_arrival: bool  #: "You arrive at loc 7." instead of the receptacle's name
+    help: bool  #: there is a command ``help``
+
+
+MOVE = Dialect("move {thing} to {place}", "You move the {thing} to the {place}.", numbered_arrival=False, help=True)
+PUT = Dialect("put {thing} in/on {place}", "You put the {thing} in/on the {place}.", numbered_arrival=True, help=False)
 
 
 def listed(items: Sequence[str]) -> str:

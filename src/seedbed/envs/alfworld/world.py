@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from seedbed.envs.alfworld.sentences import MOVE, Dialect
+
 
 class Receptacle(NamedTuple):
     """A place that holds things. Its position in ``World.receptacles`` is its identity."""
@@ -53,7 +55,9 @@ class World:
     things: tuple[Thing, ...]
     fits: frozenset[tuple[str, str]]  #: (receptacle kind, thing kind) pairs that ``move`` allows
     help: str  #: answer to ``help``
-    walkthrough: tuple[str, ...]  #: commands that win
+    walkthrough: tuple[str, ...]  #: commands that win, if any are known
+    dialect: Dialect = MOVE
+    locations: tuple[str, ...] = ()  #: names of the locations where the dialect shows them
 
 
 KINDS = ("pick", "look", "clean", "heat", "cool", "two")
