@@ -39,7 +39,7 @@ lint: $(READY)  ## ruff: findings and formatting
 	$(BIN)/ruff check src tests scripts docs
 	$(BIN)/ruff format --check src tests scripts docs
 
-tiny-model: $(READY)  ## make the shipped tiny model again (minutes)
+tiny-model: $(READY)  ## make the shipped tiny model again (minutes on a GPU, hours on a CPU)
 	$(BIN)/python scripts/make_tiny_model.py $(ARGS)
 
 smoke-lm: $(READY_GGUF) $(SMOLLM2)  ## the whole method on SmolLM2-135M and real ALFWorld games (minutes)
