@@ -1,6 +1,6 @@
 """What can be set: typed models, YAML files, dotted overrides. An unknown key is an error that names the nearest one.
 
-Defaults are the paper's run for ALFWorld (``paper_facts`` 5; sources in ``repro/paper_diff.py``). Everything else is a
+Defaults are the paper's run for ALFWorld (sources in ``repro/paper_values.yaml``). Everything else is a
 preset or the user's own and shows in the diff that every run prints and stores.
 """
 

@@ -1,4 +1,4 @@
-"""Prompts, tokens and control tokens (user_voices T2, T3, T12)."""
+"""Prompts, tokens and control tokens."""
 
 from __future__ import annotations
 

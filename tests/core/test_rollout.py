@@ -1,4 +1,4 @@
-"""Ends of episodes and faults (user_voices T9, T10), rows (T4), and what is stored."""
+"""Ends of episodes and faults, rows, and what is stored."""
 
 from __future__ import annotations
 

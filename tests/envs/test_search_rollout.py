@@ -102,7 +102,7 @@ def script(*replies: str) -> Callable[[str], str]:
 
 
 def test_the_windowed_prompt(renderer: Renderer):
-    """First the question alone; then every step with what it brought, the newest last (paper_facts 4.3)."""
+    """First the question alone; then every step with what it brought, the newest last (official code)."""
     said = script("<think>a</think><search>Dune</search>x", "hm", "<search>novel</search>", "<answer>x</answer>")
     turns = play(renderer, said)["Who wrote Dune?"].turns_K
     role, footer = SearchQA.wording.role, f"Now it is your turn. {SearchQA.wording.think} {SearchQA.wording.act}"

@@ -1,4 +1,4 @@
-"""A panel is played exactly once, faults are counted apart, batch size changes nothing (user_voices T10, T14)."""
+"""A panel is played exactly once, faults are counted apart, batch size changes nothing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_result_records_its_protocol_and_survives_json():
 
 
 def test_a_fault_is_no_failure_but_the_conservative_success_is_shown():
-    """Two of seven won and one crash: 2/7, and 2/8 if the crash counts as lost (user_voices T10)."""
+    """Two of seven won and one crash: 2/7, and 2/8 if the crash counts as lost."""
     _, result = play(
         panel(*(f"task {i}" for i in range(2)), *(f"task {i}" for i in range(3, 8)), "task 8 breaks"), solves=2
     )

@@ -36,7 +36,7 @@ def test_micro_of_single_attempts_is_wilson_with_the_textbook_standard_error():
     found = micro(won)
     assert (found.value, found.method) == (0.7, "Wilson")
     assert (found.low, found.high) == wilson(7, 10)
-    assert found.se == pytest.approx(0.145, abs=5e-4)  # user_voices T14
+    assert found.se == pytest.approx(0.145, abs=5e-4)
 
 
 def ends_of(exact: list) -> tuple:

@@ -1,4 +1,4 @@
-"""Does an answer give its skill, or the right reason why not? (user_voices T1 and the decisions in
+"""Does an answer give its skill, or the right reason why not? (see the decisions in
 docs/differences.md)
 """
 

@@ -23,7 +23,7 @@ def project_tag(response: str, require_think: bool, fallback_chars: int = 30) ->
     Valid means: exactly one such block, one plain non-empty line, no Chinese character anywhere, and, if
     ``require_think``, a closed ``<think>`` block before it. Of several blocks or lines the first is taken. Without a
     block the action is the last ``fallback_chars`` characters as they are (30 in ALFWorld, 20 in WebShop), invalid;
-    such text may hold newlines, which ``normalise`` removes. Source: paper_facts 4.1, golden ``projection.json``.
+    such text may hold newlines, which ``normalise`` removes. Source: official code, golden ``projection.json``.
     """
     lowered = response.lower()
     blocks = [(inside, reasoned) for piece, reasoned in _outside_reasoning(lowered) for inside in _blocks(piece)]

@@ -39,7 +39,7 @@ def answer_schema() -> dict[str, Any]:
 
 
 def answer_text(skill: Skill) -> str:
-    """The answer that gives ``skill``: what Stage 1 trains (paper_facts 2, record)."""
+    """The answer that gives ``skill``: what Stage 1 trains (official code, its SFT record)."""
     return json.dumps({"episode_summary": skill.summary, "episode_skill": skill.text}, ensure_ascii=False)
 
 

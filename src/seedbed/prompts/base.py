@@ -1,7 +1,7 @@
 """How an environment's words become a prompt: ordered slots, one builder for all environments.
 
 Slots: role, task, SKILL, history, now, observation, actions, footer. The skill slot is always there and empty in the
-ordinary context. Source of the slot order: paper code at 2cf2fad (``paper_facts`` 4), wording ours.
+ordinary context. Source of the slot order: official code at 2cf2fad, wording ours.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Wording:
 
 
 def skill_block(text: str) -> str:
-    """The filled skill slot: heading and the skill in square brackets (paper_facts 1.2, ``H(h, s)``)."""
+    """The filled skill slot: heading and the skill in square brackets (official code, ``H(h, s)``)."""
     return f"{SKILL_HEADING} [{text.strip()}]"
 
 

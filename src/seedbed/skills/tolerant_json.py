@@ -2,7 +2,7 @@
 
 Reads JSON as models write it: Python spellings, raw line breaks in strings and trailing commas are understood and
 recorded, nothing is guessed, and a cut value is never completed. No recursion; the work is bounded whatever the
-input. Source: behaviour of golden ``analyzer_parse.json`` (paper_facts 1.2) and user_voices T1; the reader is ours.
+input. Source: the official parser's behaviour (golden ``analyzer_parse.json``); the reader is ours.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ PARSE_ALARM = 0.5
 
 
 def episode_metrics(batch: Batch) -> dict[str, Any]:
-    """Return, success, length and faults of the episodes. Success is over survivors; faults are counted apart (T10)."""
+    """Return, success, length and faults of the episodes. Success is over survivors; faults are counted apart."""
     everything = batch.trajectories
     alive = [t for t in everything if not t.faulty]
     kinds: dict[str, list[bool]] = defaultdict(list)

@@ -176,7 +176,7 @@ class Trainer:
 
     @property
     def temperature(self) -> float:
-        """The temperature log-probs are compared at: the sampler's (T8)."""
+        """The temperature log-probs are compared at: the sampler's."""
         return self.config.rollout.temperature or 1.0
 
     def evaluate(self) -> dict[str, Any]:

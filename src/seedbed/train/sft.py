@@ -51,7 +51,9 @@ def fine_tune(
     run.begin(config, "sft", collect_dir=str(collected.path), **model_facts(config.model, renderer))
     save_rows(run.path, train, validation, skills, collected.path)
     model = engine.model
-    optimizer = build_optimizer(model, settings.lr, settings.weight_decay, betas=(0.9, 0.95))  # paper_facts 2
+    optimizer = build_optimizer(
+        model, settings.lr, settings.weight_decay, betas=(0.9, 0.95)
+    )  # official code, Stage-1 scripts
     done = 0
     if resume:
         newest = latest_checkpoint(run.checkpoints)

@@ -162,7 +162,7 @@ def _probe(model: nn.Module, rows: Sequence[Row], objective: Objective) -> dict[
 def _micro_terms(
     model: nn.Module, batch: Sequence[Row], objective: Objective, sums: dict[str, dict[str, Tensor]]
 ) -> Iterator[dict[str, Tensor]]:
-    """The weighted terms of each micro-batch of one optimiser step, as they are summed into the objective (DESIGN 1.7).
+    """The weighted terms of each micro-batch of one optimiser step, as they are summed into the objective.
 
     ``sums`` collects the terms' metrics.
     """

@@ -20,7 +20,7 @@ from typing import Any
 from seedbed.envs.search.files import ENDINGS, records
 from seedbed.types import UserError
 
-#: Test questions of each set as the paper has them, 51,713 together (paper_facts 4.3).
+#: Test questions of each set as the paper has them, 51,713 together (official code).
 SIZES = {
     "nq": 3610,
     "triviaqa": 11313,

@@ -1,6 +1,6 @@
 """Search-QA as an environment: at most four turns, each a search or the answer.
 
-Reward 1 for an exact match at the end, else 0 (paper_facts 4.3). Only the policy's own answer is scored: retrieved
+Reward 1 for an exact match at the end, else 0 (official code). Only the policy's own answer is scored: retrieved
 text never enters scoring and cannot close a tag.
 """
 

@@ -48,7 +48,7 @@ def read_corpus(path: Path) -> Iterator[Passage]:
 
 
 def listed(passages: Sequence[Passage]) -> str:
-    """Passages as the policy reads them: ``Doc 1: ...``, each on its own lines (paper_facts 4.3)."""
+    """Passages as the policy reads them: ``Doc 1: ...``, each on its own lines (official code)."""
     return "\n".join(f"Doc {i}: {passage.contents}" for i, passage in enumerate(passages, 1)) or "Nothing was found."
 
 

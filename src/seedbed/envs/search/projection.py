@@ -1,6 +1,6 @@
 """How is a response read as a search or an answer?
 
-Source: paper_facts 4.3, golden ``projection.json`` (``project_search``); departures in ``docs/differences.md``.
+Source: official code, golden ``projection.json`` (``project_search``); departures in ``docs/differences.md``.
 """
 
 from __future__ import annotations

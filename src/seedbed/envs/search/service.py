@@ -16,7 +16,7 @@ from typing import Any
 from seedbed.envs.search.passages import Passage, Retriever
 
 MAX_BODY, MAX_QUERIES, MAX_TOPK = 1 << 22, 4096, 100  #: bytes, and what one request may ask for
-TOPK = 3  #: if the request does not say (paper_facts 4.3)
+TOPK = 3  #: if the request does not say (official code)
 _IDLE_SECONDS = 60.0  #: after which a silent connection is closed
 _log = logging.getLogger(__name__)
 
