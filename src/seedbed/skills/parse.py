@@ -88,7 +88,7 @@ def parse_analysis(
     Never raises; bounded time on any input.
 
     ``finish`` is the engine's reason ("length" = token limit). ``prompt_text`` is the wording of the request, without
-    the trajectory: a skill that occurs in it is an echo. Source: official code's behaviour and ours, see ``docs/differences.md``.
+    the trajectory: a skill that occurs in it is an echo. Source: ``docs/differences.md``.
     """
     text, reading, outer = _read(raw)
     refused: Parsed | None = None
