@@ -117,6 +117,18 @@ def policy_loss(
     )
 
 
+def sequence_log_ratio(logp_BT: Tensor, old_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """GSPO's log-ratio (Zheng et al. 2025): every token of a row carries the row's mean of logp - old, [B, T].
+
+    Use it as ``logp`` of ``policy_loss`` with ``old`` 0; the gradient still reaches each token's own log-prob. A row
+    without a token has 0.
+    """
+    mask = mask_BT != 0
+    logp, old = _select(mask, logp_BT, old_BT.detach())
+    mean_B1 = (logp - old).detach().sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
+    return logp - logp.detach() + mean_B1
+
+
 def opd_loss(logp_BT: Tensor, teacher_BT: Tensor, weight_BT: Tensor, gate: Callable[[Tensor], Tensor]) -> Term:
     """Gated on-policy distillation (paper 1.1, L_opd): gap = sg[teacher - logp], value sg[gate(gap)] (teacher - logp).
 

@@ -21,6 +21,7 @@ from seedbed.loss import (
     opd_loss,
     policy_loss,
     selected_logprobs,
+    sequence_log_ratio,
     weighted_sum,
 )
 
@@ -305,3 +306,14 @@ def test_counting_model_reveals_a_shift_by_one(prompt: list[int]) -> None:
     aligned = selected_logprobs(logits[n - 1 : -1], ids[n:])
     torch.testing.assert_close(aligned, torch.full((2,), -0.10536), atol=1e-5, rtol=0)
     assert (selected_logprobs(logits[n:], ids[n:]) < -6.8).all()
+
+
+def test_the_sequence_ratio_is_the_row_mean_with_each_tokens_own_gradient() -> None:
+    logp = torch.tensor([[-1.0, -2.0, math.nan], [-0.5, math.inf, math.nan]], requires_grad=True)
+    old = torch.tensor([[-1.5, -1.0, 0.0], [-0.5, 0.0, 0.0]])
+    mask = torch.tensor([[1, 1, 0], [0, 0, 0]])
+    ratio = sequence_log_ratio(logp, old, mask)
+    assert ratio[0, :2].tolist() == [-0.25, -0.25]  # mean of 0.5 and -1
+    assert ratio[1].tolist() == [0.0, 0.0, 0.0]
+    (3.0 * ratio[0, 0] + 5.0 * ratio[0, 1]).backward()
+    assert logp.grad.tolist() == [[3.0, 5.0, 0.0], [0.0, 0.0, 0.0]]
