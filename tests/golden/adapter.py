@@ -90,6 +90,18 @@ def reward_to_advantage(inputs: Json) -> Json:
     return {"row_score": scores, "row_advantage": rows, "advantages": over_tokens(rows, inputs)}
 
 
+def clipped_report(term: loss.Term, logp: Tensor) -> Json:
+    term.loss.backward()
+    means = loss.mean_metrics(term.metrics)
+    return {
+        "pg_loss": term.loss,
+        "grad_log_prob": logp.grad,
+        "pg_clipfrac": means["clipped"],
+        "pg_clipfrac_lower": means["dual_clipped"],
+        "ppo_kl": means["old_kl"],
+    }
+
+
 def policy_loss(inputs: Json) -> Json:
     logp = tensor(inputs["log_prob"], grad=True)
     both = inputs["cliprange"]
@@ -103,15 +115,7 @@ def policy_loss(inputs: Json) -> Json:
         clip_high=both if high is None else high,
         dual_clip=inputs["clip_ratio_c"],
     )
-    term.loss.backward()
-    means = loss.mean_metrics(term.metrics)
-    return {
-        "pg_loss": term.loss,
-        "grad_log_prob": logp.grad,
-        "pg_clipfrac": means["clipped"],
-        "pg_clipfrac_lower": means["dual_clipped"],
-        "ppo_kl": means["old_kl"],
-    }
+    return clipped_report(term, logp)
 
 
 def policy_loss_gspo(inputs: Json) -> Json:
@@ -125,15 +129,7 @@ def policy_loss_gspo(inputs: Json) -> Json:
         clip_high=inputs["cliprange_high"],
         dual_clip=1e9,  # official: GSPO has none
     )
-    term.loss.backward()
-    means = loss.mean_metrics(term.metrics)
-    return {
-        "pg_loss": term.loss,
-        "grad_log_prob": logp.grad,
-        "pg_clipfrac": means["clipped"],
-        "pg_clipfrac_lower": means["dual_clipped"],
-        "ppo_kl": means["old_kl"],
-    }
+    return clipped_report(term, logp)
 
 
 def kl_loss(inputs: Json) -> Json:

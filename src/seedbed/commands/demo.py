@@ -179,10 +179,7 @@ def _finish(out: Path, stages: dict[str, dict[str, Any]], seconds: dict[str, flo
     evals = {s["name"]: [json.loads((out / path).read_text("utf-8")) for path in s["evals"]] for s in ordered}
     entropy = {name: evals[name][0]["summary"]["entropy"] for name in STAGES}
     sentences = verdict(evals["grpo"], evals["seed"], entropy)
-    gaps = [
-        {"temperature": r["temperature"], "value": d.value, "low": d.low, "high": d.high}
-        for r, d in differences(evals["grpo"], evals["seed"])
-    ]
+    gaps = [{"temperature": r["temperature"], **d.as_json()} for r, d in differences(evals["grpo"], evals["seed"])]
     record = {"stages": ordered, "difference": gaps, "sentences": sentences, "seconds": seconds}
     (out / "demo.json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     table = Table(
