@@ -50,7 +50,7 @@ clean:  ## remove the environment and everything built; runs/ stays
 
 # Made anew whenever a pin changes, so that it never holds a package that is no longer asked for.
 $(READY): pyproject.toml requirements/torch.txt requirements/base.txt requirements/dev.txt requirements/openai.txt \
-          requirements/search.txt
+          requirements/search.txt requirements/visual.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { \
 	  echo "seedbed needs Python 3.11, 3.12 or 3.13, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1):" \
 	       "name another one with 'make PYTHON=python3.12 $(MAKECMDGOALS)'" >&2; exit 2; }

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import typer
 
-from seedbed.commands import bench, config, demo, doctor, env, evaluate, look, panel, retriever, stage1, train
+from seedbed.commands import bench, config, demo, doctor, env, evaluate, look, panel, retriever, skills, stage1, train
 from seedbed.train.interrupt import Stopped
 from seedbed.train.update import NonFinite
 from seedbed.types import UserError
@@ -26,6 +26,7 @@ app.add_typer(env.app, name="env")
 app.add_typer(panel.app, name="panel")
 app.add_typer(retriever.app, name="retriever")
 app.add_typer(bench.app, name="bench")
+app.add_typer(skills.app, name="skills")
 for function in (
     demo.demo,
     stage1.collect,

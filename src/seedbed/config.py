@@ -11,9 +11,10 @@ from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from seedbed.algo import AlgoSettings, SeedSettings
 from seedbed.types import UserError
@@ -28,6 +29,8 @@ class ModelSettings(Settings):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["float32", "bfloat16"] = "float32"
     template_options: dict[str, Any] = Field({}, description="passed to the chat template, e.g. enable_thinking: false")
+    server: str = Field("", description="collect, eval: address of an OpenAI-compatible server that has the weights")
+    served_name: str = Field("", description="the server's name for the model; default: model.path")
 
 
 class EnvSettings(Settings):
@@ -35,6 +38,8 @@ class EnvSettings(Settings):
     options: dict[str, Any] = {}
     train_split: str = "train"
     panel: str = Field("alfworld-seen-140", description="named list of held-out task ids for evaluation")
+    workers: int = Field(16, ge=1, description="games that take their turns at once; never changes what they do")
+    patience_s: float = Field(300.0, gt=0, description="a game that does not answer for so long is a fault")
 
 
 class RolloutSettings(Settings):
@@ -46,6 +51,7 @@ class RolloutSettings(Settings):
     temperature: float = Field(1.0, ge=0)
     think: bool = Field(True, description="ask for and require <think> before the action")
     list_admissible: bool = True
+    admissible_only: bool = Field(False, description="a turn is invalid if its action is none of the legal ones (ours)")
 
 
 class AnalyzerSettings(Settings):
@@ -60,16 +66,55 @@ class CollectSettings(Settings):
     temperature: float = Field(0.4, ge=0)
 
 
+class AnnotateSettings(Settings):
+    """Who writes the skills of Stage 1; everything below ``by`` is for an external analyzer."""
+
+    by: Literal["openai", "policy", "rules"] = "openai"
+    model: str = Field("glm-5.2", min_length=1, description="default: OPENAI_MODEL")
+    base_url: str = Field("", description="of an OpenAI-compatible server, default: OPENAI_BASE_URL")
+    api_key_env: str = Field("OPENAI_API_KEY", description="environment variable with the key, never the key")
+    temperature: float = Field(0.0, ge=0)
+    max_new_tokens: int = Field(4096, ge=1)
+    concurrency: int = Field(128, ge=1, description="calls at a time")
+    timeout_s: float = Field(180.0, gt=0, description="of one call, whatever arrived until then")
+    retries: int = Field(5, ge=0, description="calls after the first for 429, 5xx, timeouts and broken answers")
+    parse_attempts: int = Field(2, ge=1, description="answers asked for until one parses; each is paid")
+    budget_tokens: int = Field(0, ge=0, description="for all calls of the run, in and out; 0: none")
+    budget_usd: float = Field(0.0, ge=0, description="for all calls of the run at the prices below; 0: none")
+    price_in: float = Field(0.0, ge=0, description="dollars per million prompt tokens")
+    price_out: float = Field(0.0, ge=0, description="dollars per million answer tokens, reasoning included")
+
+    @field_validator("api_key_env", "base_url")
+    @classmethod
+    def _no_key_here(cls, value: str, info: ValidationInfo) -> str:
+        """Settings are stored and shown, so a key must not be among them; what is refused is not repeated."""
+        if info.field_name == "api_key_env" and not (value.isidentifier() and value.isascii()):
+            raise UserError("annotate.api_key_env must be the name of the environment variable that holds the key")
+        parts = urlsplit(value)
+        if info.field_name == "base_url" and value and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise UserError("annotate.base_url must be an http or https address, e.g. http://localhost:8000/v1")
+        if info.field_name == "base_url" and (parts.username or parts.password or parts.query):
+            raise UserError("annotate.base_url must hold no user, password or query: keys belong into OPENAI_API_KEY")
+        return value
+
+
 class SftSettings(Settings):
     epochs: int = Field(3, ge=1)
     batch_rows: int = Field(8, ge=1)
     lr: float = Field(5e-6, gt=0)
     warmup: float = Field(0.1, ge=0, le=1, description="share of the steps")
-    max_tokens: int = Field(8192, ge=16)
-    micro_tokens: int = Field(8192, ge=16, description="padded tokens a forward pass: memory, never the gradient")
+    max_tokens: int = Field(8192, ge=16, description="of a row: prompt and answer; a row is never cut")
+    too_long: Literal["error", "drop"] = Field("error", description="what to do if a row has more; drops are counted")
+    micro_tokens: int = Field(8192, ge=16, description="packed tokens a forward pass: memory, never the gradient")
+    checkpointing: bool = Field(True, description="compute activations twice: memory, never the gradient")
+    lora_rank: int = Field(0, ge=0, description="LoRA instead of all weights, 0: all weights")
+    lora_alpha: float = Field(32.0, gt=0, description="the adapter counts alpha / rank")
     weight_decay: float = Field(0.01, ge=0)
     grad_clip: float = Field(1.0, gt=0)
     validation: float = Field(0.1, ge=0, lt=1, description="share of the tasks held out")
+    eval_trajectories: int = Field(
+        100, ge=0, description="held-out trajectories that the policy analyses after each epoch, 0 for none"
+    )
     rehearsal: float = Field(
         0.0, ge=0, description="weight of the trajectories' own action tokens beside the skill tokens (ours)"
     )
@@ -113,6 +158,7 @@ class Config(Settings):
     analyzer: AnalyzerSettings = AnalyzerSettings()
     algo: AlgoSettings = SeedSettings()
     collect: CollectSettings = CollectSettings()
+    annotate: AnnotateSettings = AnnotateSettings()
     sft: SftSettings = SftSettings()
     train: TrainSettings = TrainSettings()
     eval: EvalSettings = EvalSettings()

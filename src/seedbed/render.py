@@ -36,6 +36,11 @@ class Context:
         """What the template already wrote of the response: an opened ``<think>``, or nothing. Read, never trained."""
         return "<think>" if self.text.rstrip().endswith("<think>") else ""
 
+    @property
+    def reasoned(self) -> bool:
+        """The template wrote the reasoning, an empty one (Qwen3, ``enable_thinking: false``): none can be required."""
+        return self.text.rstrip().endswith("</think>")
+
 
 class Renderer:
     """Chat template and tokenizer of one model.

@@ -1,20 +1,22 @@
 """How a task becomes a trajectory. The only place that loops over turns.
 
-All attempts of all tasks advance together, one turn at a time. An exception out of a game ends that episode as a fault
-and nothing else. Sampling depends on (seed, task, attempt, turn) alone, so neither order nor batch size changes an
-episode.
+All attempts of all tasks advance together, one turn at a time: the engine answers all, then a crew of threads plays the
+games. A game that raises or hangs ends its own episode as a fault and nothing else. Sampling depends on (seed, task,
+attempt, turn) alone and tokens are touched by one thread, so neither order, batch size nor workers change an episode.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from seedbed.config import RolloutSettings
+from seedbed.config import RolloutSettings, TrainSettings
 from seedbed.engines.base import Completion, Engine, Request, Sampling
 from seedbed.envs.base import Environment, Game
-from seedbed.envs.project import normalise
+from seedbed.envs.crew import Crew, crew_for
+from seedbed.envs.project import normalise, offered
 from seedbed.prompts.base import skill_block, transcript_first, transcript_next, windowed
 from seedbed.render import Context, Renderer
 from seedbed.types import Action, Group, Message, Observation, Prompt, StopReason, Task, Trajectory, Turn, UserError
@@ -29,6 +31,7 @@ class _Episode:
     seed: int
     slot: int
     game: Game | None = None
+    goal: str = ""
     seen: Observation = field(default_factory=lambda: Observation(""))
     prompt: Prompt = field(default_factory=lambda: Prompt(()))
     context: Context | None = None
@@ -49,9 +52,13 @@ def collect_groups(
     *,
     seed: int,
     skills: Sequence[str] | None = None,
+    only: Collection[tuple[str, int]] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Group]:
     """Play ``attempts`` episodes of each task with the engine's current weights; groups in task order.
+
+    ``only`` leaves out all but these (task id, attempt): what an interrupted collection still lacks. They are the
+    episodes that they would have been among the others.
 
     ``skills`` (one text per task) puts a skill into the acting prompt: for measurements of a base model only; training
     and evaluation never pass it. ``progress`` is called with (finished, all) after every turn. Raises ``UserError`` if
@@ -61,25 +68,47 @@ def collect_groups(
         _Episode(task, attempt, episode_seed(seed, task.id, attempt), slot=p * attempts + attempt)
         for p, task in enumerate(tasks_P)
         for attempt in range(attempts)
+        if only is None or (task.id, attempt) in only
     ]
     blocks = {
         task.id: skill_block(text) if text else ""
         for task, text in zip(tasks_P, skills or [""] * len(tasks_P), strict=True)
     }
-    for episode in episodes:
-        _start(episode, environment, renderer, settings, blocks[episode.task.id])
-    for _ in range(settings.max_turns):
-        live = [e for e in episodes if e.stop is None]
-        if not live:
-            break
-        requests = [Request(e.context.ids_T, turn_seed(e.seed, len(e.turns)), e.slot) for e in live]
-        completions = engine.generate(requests, Sampling(settings.temperature, settings.max_new_tokens))
-        for episode, completion in zip(live, completions, strict=True):
-            _advance(episode, completion, environment, renderer, settings)
-        if progress:
-            progress(sum(e.stop is not None for e in episodes), len(episodes))
+    environment.prepare(tasks_P)
+    with crew_for(environment) as crew:
+        calls = [partial(_open, environment, e.task) for e in episodes]
+        opened = crew.run(calls[:1]) + crew.run(calls[1:])  # what the first one loads is there for the others
+        for episode, outcome in zip(episodes, opened, strict=True):
+            _start(episode, outcome, environment, renderer, settings, blocks[episode.task.id])
+        for _ in range(settings.max_turns):
+            live = [e for e in episodes if e.stop is None]
+            if not live:
+                break
+            requests = [Request(e.context.ids_T, turn_seed(e.seed, len(e.turns)), e.slot) for e in live]
+            completions = engine.generate(requests, Sampling(settings.temperature, settings.max_new_tokens))
+            for episode, completion in zip(live, completions, strict=True):
+                _read(episode, completion, environment, renderer, settings)
+            _play([e for e in live if e.stop is None], crew)
+            for episode, completion in zip(live, completions, strict=True):
+                if episode.stop is None:
+                    _go_on(episode, completion, environment, renderer, settings)
+            if progress:
+                progress(sum(e.stop is not None for e in episodes), len(episodes))
     done = [_finish(e, settings, engine.version) for e in episodes]
-    return [Group(task, tuple(done[p * attempts : (p + 1) * attempts])) for p, task in enumerate(tasks_P)]
+    of_task: dict[str, list[Trajectory]] = {task.id: [] for task in tasks_P}
+    for trajectory in done:
+        of_task[trajectory.task.id].append(trajectory)
+    return [Group(task, tuple(of_task[task.id])) for task in tasks_P]
+
+
+def check_faults(trajectories: Sequence[Trajectory], settings: TrainSettings) -> None:
+    """Raises ``UserError`` with the first cause if too many games broke: then they are not what was to be played."""
+    causes = [t.cause for t in trajectories if t.faulty]
+    if len(causes) > settings.max_fault_share * len(trajectories):
+        raise UserError(
+            f"{len(causes)} of {len(trajectories)} episodes broke (first cause: {causes[0]}), over "
+            f"train.max_fault_share={settings.max_fault_share}: the environment needs mending, not the policy"
+        )
 
 
 def episode_seed(seed: int, task_id: str, attempt: int) -> int:
@@ -92,17 +121,43 @@ def turn_seed(episode_seed_: int, turn: int) -> int:
     return (episode_seed_ << 32) + turn
 
 
+def _open(environment: Environment, task: Task) -> tuple[Game, str, Observation]:
+    """In a worker: a started game, its goal and what it shows first."""
+    game = environment.open(task)
+    seen = _seen(game.start())
+    return game, game.goal, seen
+
+
+def _step(game: Game, action: str) -> Observation:
+    """In a worker."""
+    return _seen(game.step(action))
+
+
+def _seen(answer: object) -> Observation:
+    if not isinstance(answer, Observation):
+        raise TypeError(f"the game answered with {type(answer).__name__}, not with an Observation")
+    return answer
+
+
 def _start(
-    episode: _Episode, environment: Environment, renderer: Renderer, settings: RolloutSettings, block: str
+    episode: _Episode,
+    outcome: tuple[Game, str, Observation] | BaseException,
+    environment: Environment,
+    renderer: Renderer,
+    settings: RolloutSettings,
+    block: str,
 ) -> None:
-    try:
-        episode.game = environment.open(episode.task)
-        episode.seen = episode.game.start()
-    except UserError:
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever a game raises is a fault of this episode only
-        episode.stop, episode.cause = StopReason.FAULT, f"{type(error).__name__}: {error}"
+    if isinstance(outcome, UserError):
+        raise outcome
+    if isinstance(outcome, BaseException):
+        _break(episode, outcome)
         return
+    episode.game, episode.goal, episode.seen = outcome
+    if episode.seen.image is not None and not episode.seen.text:
+        raise UserError(
+            f"environment {environment.name!r} shows images only, and this engine reads text: set "
+            "env.options.observation=text"
+        )
     episode.prompt = _prompt(episode, environment, settings, keep=settings.history)
     if block:
         episode.prompt = episode.prompt.with_skill(block)
@@ -121,7 +176,7 @@ def _prompt(episode: _Episode, environment: Environment, settings: RolloutSettin
         history = [(dict(t.prompt.slots)["observation"], t.action.text) for t in episode.turns]
         return windowed(
             environment.wording,
-            goal=episode.game.goal,
+            goal=episode.goal,
             observation=episode.seen.text,
             admissible=listed,
             think=settings.think,
@@ -132,7 +187,7 @@ def _prompt(episode: _Episode, environment: Environment, settings: RolloutSettin
     if not episode.turns:
         return transcript_first(
             environment.wording,
-            goal=episode.game.goal,
+            goal=episode.goal,
             observation=episode.seen.text,
             admissible=listed,
             think=settings.think,
@@ -140,18 +195,26 @@ def _prompt(episode: _Episode, environment: Environment, settings: RolloutSettin
     return transcript_next(observation=episode.seen.text, admissible=listed)
 
 
-def _advance(
+def _break(episode: _Episode, error: BaseException) -> None:
+    episode.stop, episode.cause = StopReason.FAULT, f"{type(error).__name__}: {error}"
+
+
+def _read(
     episode: _Episode, completion: Completion, environment: Environment, renderer: Renderer, settings: RolloutSettings
 ) -> None:
-    """One response: read it, play it, prepare the next prompt or end the episode."""
+    """One response as a turn that is not played yet, or the end of the episode if it was cut or cannot be read."""
     text = renderer.content(completion.ids_T)
-    action, seen, cause = Action("", False), None, ""
+    action = Action("", False)
     try:
-        action = environment.project(episode.context.lead + text, settings.think)
-        if completion.finish == "stop":  # never guess what a cut response meant
-            seen = episode.game.step(normalise(action.text, episode.seen.admissible))
-    except Exception as error:  # noqa: BLE001 - see _start
-        cause = f"{type(error).__name__}: {error}"
+        required = settings.think and not episode.context.reasoned
+        action = environment.project(episode.context.lead + text, required)
+        legal = episode.seen.admissible
+        if settings.admissible_only and not offered(normalise(action.text, legal), legal):
+            action = replace(action, valid=False)
+        if completion.finish != "stop":  # never guess what a cut response meant
+            episode.stop = StopReason.TRUNCATED_TURN
+    except Exception as error:  # noqa: BLE001 - like an exception out of a game
+        _break(episode, error)
     turn = Turn(
         prompt=episode.prompt,
         prompt_ids_T=episode.context.ids_T,
@@ -160,24 +223,34 @@ def _advance(
         finish=completion.finish,
         text=text,
         action=action,
-        observation=seen.text if seen else "",
-        reward=seen.reward if seen else 0.0,
         prefix_break=episode.context.prefix_break,
         shortened=episode.shortened,
     )
     episode.turns.append(turn)
-    if cause:
-        episode.stop, episode.cause = StopReason.FAULT, cause
-    elif seen is None:
-        episode.stop = StopReason.TRUNCATED_TURN
-    elif seen.won:
+
+
+def _play(episodes: Sequence[_Episode], crew: Crew) -> None:
+    """The newest turn of each, all at once; a fault where the game broke or did not answer."""
+    steps = [partial(_step, e.game, normalise(e.turns[-1].action.text, e.seen.admissible)) for e in episodes]
+    for episode, outcome in zip(episodes, crew.run(steps), strict=True):
+        if isinstance(outcome, BaseException):
+            _break(episode, outcome)
+            continue
+        episode.seen = outcome
+        episode.turns[-1] = replace(episode.turns[-1], observation=outcome.text, reward=outcome.reward)
+
+
+def _go_on(
+    episode: _Episode, completion: Completion, environment: Environment, renderer: Renderer, settings: RolloutSettings
+) -> None:
+    """The end of the episode that the game or the turn limit gave, or the next prompt."""
+    if episode.seen.won:
         episode.stop = StopReason.WON
-    elif seen.done:
+    elif episode.seen.done:
         episode.stop = StopReason.LOST
     elif len(episode.turns) == settings.max_turns:
         episode.stop = StopReason.STEP_CAP
     else:
-        episode.seen = seen
         _next_prompt(episode, completion, environment, renderer, settings)
 
 
@@ -204,7 +277,7 @@ def _finish(episode: _Episode, settings: RolloutSettings, version: int) -> Traje
     return Trajectory(
         task=episode.task,
         attempt=episode.attempt,
-        goal=episode.game.goal if episode.game else "",
+        goal=episode.goal,
         turns_K=tuple(episode.turns),
         stop=episode.stop,
         reward=sum(t.reward for t in episode.turns),

@@ -52,6 +52,7 @@ class Observation:
     reward: float = 0.0
     done: bool = False
     won: bool = False
+    image: np.ndarray | None = field(default=None, compare=False)  #: uint8 (rows, columns, RGB); never stored
 
 
 @dataclass(frozen=True, slots=True)

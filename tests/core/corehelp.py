@@ -68,6 +68,7 @@ class Corridor(Environment):
 
     name = "corridor"
     wording = Wording("You walk down a corridor.")
+    threads = 1  # walkers are numbered as they come in
 
     def __init__(
         self, win_at: int = 3, breaks_at: tuple[int, ...] = (), wins: tuple[int, ...] = (0,), lose_at: int | None = None

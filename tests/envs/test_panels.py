@@ -20,6 +20,7 @@ def test_names_are_the_recipes():
         == (
             "alfworld-seen-140",
             "alfworld-unseen-134",
+            "ezpoints-128",
             "household-120",
             "household-300",
             "search-2wikimultihopqa-12576",
@@ -30,6 +31,7 @@ def test_names_are_the_recipes():
             "search-nq-3610",
             "search-popqa-1000",
             "search-triviaqa-1000",
+            "sokoban-128",
             "webshop-test-128",
             "webshop-test-500",
         )

@@ -8,6 +8,7 @@ import lzma
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def search_dir() -> Path:
 
 
 def write(path: Path, rows: list[dict]) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(exist_ok=True, parents=True)
     opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
     if path.suffix == ".parquet":
         pyarrow = pytest.importorskip("pyarrow", reason="the extra [search] is not installed: no Parquet")
@@ -106,6 +107,62 @@ def test_one_file_of_several_sets_is_told_apart_by_its_records(folder: Path):
     assert "bamboogle (found nothing)" in told("bamboogle")
 
 
+def search_r1(row: dict, name: str, number: int) -> dict:
+    """A row of Search-R1's Parquet: one file for all sets, the prompt a list of messages, the answers twice."""
+    return {
+        "id": f"test_{number}",
+        "question": row["question"],
+        "golden_answers": row["golden_answers"],
+        "data_source": name,
+        "prompt": [{"role": "user", "content": f"Answer the given question. Question: {row['question']}"}],
+        "ability": "fact-reasoning",
+        "reward_model": {"style": "rule", "ground_truth": {"target": row["golden_answers"]}},
+        "extra_info": {"index": number, "split": "test"},
+        "metadata": None,
+    }
+
+
+def for_training(row: dict) -> dict:
+    """What verl's preparation leaves of such a row: question and answers only inside, the set with a tag before it."""
+    kept = {key: row[key] for key in ("prompt", "ability", "reward_model", "metadata")}
+    tagged = "searchR1_" + row["data_source"]
+    return kept | {"data_source": tagged, "extra_info": row["extra_info"] | {"question": row["question"]}}
+
+
+@pytest.mark.parametrize("form", [dict, for_training], ids=["search_r1", "for_training"])
+@pytest.mark.parametrize("name", ["test.parquet", "test.jsonl"])
+@pytest.mark.filterwarnings("ignore:the Search-QA data holds")
+def test_all_seven_sets_from_one_file_are_the_same_tasks_as_from_files_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Callable[[dict], dict], name: str
+):
+    rows = {s: [{**row, "question": f"{row['question']} ({s})"} for row in ROWS] for s in SIZES}
+    one, own = tmp_path / "one", tmp_path / "own"
+    write(
+        one / name,
+        [form(search_r1(row, s, i)) for i in range(3) for s, found in rows.items() for row in found[i : i + 1]],
+    )
+    for s, found in rows.items():
+        write(own / s / "test.jsonl", [{"id": "x", **row, "metadata": {}} for row in found])
+    told = []
+    for folder in (one, own):
+        monkeypatch.setenv("SEARCH_DATA", str(folder))
+        told.append(load_questions("test", list(SIZES)))
+    assert told[0] == told[1] and {s: len(found) for s, found in told[0].items()} == dict.fromkeys(SIZES, 3)
+
+
+def test_a_bad_row_of_parquet_is_named(folder: Path):
+    rows = [search_r1(row, "nq", i) for i, row in enumerate(ROWS)]
+    rows[1] |= {"golden_answers": [], "reward_model": None}
+    write(folder / "test.parquet", rows)
+    assert f"row 2 of {folder / 'test.parquet'} has no 'golden_answers'" in told("nq")
+
+
+def test_blank_answers_among_others_do_not_cost_the_question(folder: Path):
+    write(folder / "nq_test.json", [{"question": "Who?", "golden_answers": ["Homer", ""]}])
+    (question,) = load_questions("test", ["nq"])["nq"].values()
+    assert question.golds == ("Homer", "")
+
+
 def test_a_file_of_its_own_wins_over_a_part(folder: Path):
     write(folder / "sub_nq.jsonl", ROWS[:1])
     write(folder / "nq_test.json", [{"question": r["question"], "answer": r["golden_answers"]} for r in ROWS])
@@ -141,16 +198,29 @@ def test_what_is_missing_and_what_was_found_is_said(folder: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("nq_test.jsonl", '{"question": "Who?"', "is damaged or not what its name says"),
-        ("nq_test.jsonl", '{"question": "Who?"}', "record 1 of {} has no 'question' or no 'golden_answers'"),
-        ("nq_test.jsonl", '{"question": " ", "answer": "x"}', "has no 'question'"),
-        ("nq_test.json", '["Who?"]', "record 1 of {} is not an object"),
+        ("nq_test.jsonl", '\n{"question": "Who?", "answer": "x"}\n{"question": "Who?"', "line 3 of {} is not JSON"),
+        ("nq_test.jsonl", '\n\n{"question": "Who?"}', "line 3 of {} has no 'golden_answers'"),
+        ("nq_test.jsonl", '{"question": " ", "answer": "x"}', "line 1 of {} has no 'question'"),
+        ("nq_test.jsonl", '{"question": ["Who?"], "answer": "x"}', "line 1 of {} has no 'question'"),
+        ("nq_test.jsonl", '{"question": "Who?", "answer": []}', "line 1 of {} has no 'golden_answers'"),
+        (
+            "nq_test.jsonl",
+            '{"question": "Who?", "golden_answers": ["x", null]}',
+            "line 1 of {} has no 'golden_answers'",
+        ),
+        ("nq_test.jsonl", '{"question": "Who?", "answer": {"x": 1}}', "line 1 of {} has no 'golden_answers'"),
+        ("nq_test.jsonl", '{"question": "Who?", "reward_model": "rule"}', "line 1 of {} has no 'golden_answers'"),
+        ("nq_test.jsonl", "\xff", "is damaged or not what its name says"),
+        ("nq_test.json", '[{"question": "Who?", "answer": "x"}, "Who?"]', "record 2 of {} is not an object"),
+        ("nq_test.json", '{"question": "Who?", "answer": "x"}', "{} is not a list of records"),
+        ("nq_test.json", "[", "is damaged or not what its name says"),
+        ("nq_test.parquet", "not Parquet", "is damaged or not what its name says"),
         ("nq_test.json.gz", "not gzip", "cannot be read"),
         ("nq_test.json.xz", "not xz", "cannot be read"),
     ],
 )
 def test_damaged_files_are_named(folder: Path, name: str, content: str, message: str):
-    (folder / name).write_text(content)
+    (folder / name).write_text(content, "latin-1")
     assert message.format(folder / name) in told("nq")
     (finding,) = [f for f in check() if f.part == "test questions, nq"]
     assert finding.state == "missing"

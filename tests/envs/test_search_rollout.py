@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -269,7 +271,10 @@ class Service:
         self.start()
 
     def start(self) -> None:
-        code = "from seedbed.commands.retriever import app; app()"
+        code = (
+            "import signal; from seedbed.__main__ import _interrupted; signal.signal(signal.SIGINT, _interrupted)\n"
+            "from seedbed.commands.retriever import app; app()"
+        )
         command = [sys.executable, "-c", code, "serve", "--corpus", str(self.corpus), "--port", str(self.port)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
@@ -324,3 +329,12 @@ def test_the_command_says_what_is_wrong(folder: Path, service: Service):
         serve(folder / "corpus.jsonl", port=service.port)
     with pytest.raises(UserError, match="belong to --dense"):
         serve(folder / "corpus.jsonl", query_prefix="query: ")
+
+
+def test_an_interrupted_service_ends_at_once_though_a_client_is_connected(service: Service):
+    with socket.create_connection(("127.0.0.1", service.port)) as client:
+        client.sendall(b"POST /retrieve HTTP/1.1\r\nContent-Length: 9\r\n\r\n{")  # the rest never comes
+        service.process.send_signal(signal.SIGINT)
+        assert service.process.wait(30) == 130
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", service.port))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import random
+import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, repeat
 from typing import Any
@@ -101,6 +104,15 @@ def test_search_r1s_format(url: str, echo: Echo):
     assert post(url, {"queries": []}) == (200, {"result": []})
 
 
+def test_a_batch_of_512_is_one_search_in_order(url: str, echo: Echo):
+    queries = [f"q{i}" for i in range(512)]
+    status, answer = post(url, {"queries": queries, "topk": 3, "return_scores": True})
+    assert status == 200 and len(echo.asked) == 1
+    assert [[entry["document"]["contents"] for entry in found] for found in answer["result"]] == [
+        [f"{query} {i}" for i in (1, 2, 3)] for query in queries
+    ]
+
+
 def test_three_passages_without_scores_unless_asked(url: str):
     for topk in ({}, {"topk": None}):
         _, answer = post(url, {"query": "a"} | topk)
@@ -123,6 +135,7 @@ def test_three_passages_without_scores_unless_asked(url: str):
         ({"query": "a", "topk": "3"}, "'topk'"),
         ({"query": "a", "topk": True}, "'topk'"),
         ({"query": "a", "topk": 101}, "'topk'"),
+        ({"queries": ["a"] * 4000, "topk": 100}, "at most 65536 passages"),
     ],
 )
 def test_a_mistake_in_the_request_is_told(url: str, echo: Echo, body: Any, message: str):
@@ -143,10 +156,16 @@ def test_other_requests(url: str):
     assert ask("GET", f"{root}/health") == (200, {"status": "ok", "retriever": "echo"})
     assert ask("GET", url)[0] == 404
     assert post(f"{root}/other", {"query": "a"})[0] == 404
+    assert ask("PUT", url, b"{}") == (501, {"error": "Unsupported method ('PUT')"})
 
 
 def test_bodies_without_or_with_too_great_a_length_are_not_read(url: str):
-    for headers, status in (({}, 411), ({"Content-Length": "x"}, 411), ({"Content-Length": str(MAX_BODY + 1)}, 413)):
+    for headers, status in (
+        ({}, 411),
+        ({"Content-Length": "x"}, 411),
+        ({"Content-Length": str(MAX_BODY + 1)}, 413),
+        ({"Content-Length": "9" * 5000}, 413),
+    ):
         connection = connect(url)
         connection.putrequest("POST", "/retrieve")
         for name, value in headers.items():
@@ -183,31 +202,79 @@ def test_the_same_question_is_asked_once(url: str, echo: Echo):
     assert [(queries[0], topk) for queries, topk in echo.asked] == [("a", 1), ("b", 1), ("c", 1), ("b", 1), ("a", 2)]
 
 
-def test_many_threads_over_few_connections(url: str, echo: Echo):
-    client = RetrieverClient(url, connections=2)
-    queries = [f"q{i % 50}" for i in range(200)]
-    with ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(lambda query: client.search([query], 1)[0][0].contents, queries))
-    assert found == [f"{query} 1" for query in queries]
+class Meeting(Echo):
+    """Keeps the first searches until ``size`` are there at once, and counts how many ever were."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.there = self.most = 0
+        self.guard, self.met, self.size = threading.Lock(), threading.Event(), size
+
+    def search(self, queries: Sequence[str], topk: int) -> list[list[Passage]]:
+        with self.guard:
+            self.there += 1
+            self.most = max(self.most, self.there)
+            if self.there == self.size:
+                self.met.set()
+        self.met.wait(10)
+        with self.guard:
+            self.there -= 1
+        return super().search(queries, topk)
 
 
-Script = Callable[[int], tuple[int, bytes]]
+def test_64_episodes_at_once_share_few_connections():
+    meeting, gate = Meeting(5), threading.Barrier(64)
+    server = RetrieverServer(meeting, port=0)
+
+    def episode(number: int) -> list[str]:
+        gate.wait(10)
+        return [client.search([f"q{number}-{turn}"], 1)[0][0].contents for turn in range(4)]
+
+    with running(server), ThreadPoolExecutor(64) as pool:
+        client = RetrieverClient(server.url, connections=5)
+        found = list(pool.map(episode, range(64)))
+    assert found == [[f"q{number}-{turn} 1" for turn in range(4)] for number in range(64)]
+    assert meeting.met.is_set() and meeting.most == 5
+    assert len(meeting.asked) == 256, "each question once"
+
+
+def test_the_cache_bears_32_threads(url: str):
+    """Far more keys than places: every search moves, adds or drops an entry while others do."""
+    client = RetrieverClient(url, cache=7)
+    gate = threading.Barrier(32)
+
+    def ask(seed: int) -> bool:
+        gate.wait(10)
+        queries = [f"q{random.Random(seed * 100 + i).randrange(20)}" for i in range(40)]
+        return all(client.search([query], 1)[0] == [Passage("d1", f"{query} 1", 1.0)] for query in queries)
+
+    with ThreadPoolExecutor(32) as pool:
+        assert all(pool.map(ask, range(32)))
+
+
+def test_what_a_caller_does_to_an_answer_is_not_kept(url: str):
+    client = RetrieverClient(url)
+    client.search(["a"], 2)[0].clear()
+    assert client.search(["a"], 2) == Echo().search(["a"], 2)
 
 
 @contextmanager
-def scripted(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that gives these answers in turn, the last one for ever; and the bodies it was sent."""
+def scripted(*answers: tuple[int, bytes] | tuple[int, bytes, int]) -> Iterator[tuple[str, list[bytes]]]:
+    """A server that gives these answers in turn, the last one for ever; and the bodies it was sent.
+
+    An answer is status, content and, if it is not true, the length that is told.
+    """
     bodies: list[bytes] = []
     script = chain(answers, repeat(answers[-1]))
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-            status, content = next(script)
+            status, content, *length = next(script)
             if status == 0:
                 return  # hang up without an answer
             self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Length", str(*length or [len(content)]))
             self.end_headers()
             self.wfile.write(content)
 
@@ -231,29 +298,103 @@ def test_passing_trouble_is_borne(bad: tuple[int, bytes]):
         assert json.loads(bodies[0]) == {"query": "a", "queries": ["a"], "topk": 3, "return_scores": True}
 
 
-def test_lasting_trouble_is_raised_and_then_raised_at_once_until_it_ends():
+class Clock:
+    """A time that only sleeping moves on."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now, self.slept = 0.0, []
+        patch.setattr("seedbed.envs.search.client.time.sleep", self.sleep)
+        patch.setattr("seedbed.envs.search.client.time.monotonic", lambda: self.now)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def test_lasting_trouble_is_raised_and_then_raised_at_once_until_it_ends(monkeypatch: pytest.MonkeyPatch):
     with scripted(*[(500, b"")] * 4, GOOD) as (url, bodies):
-        patient = RetrieverClient(url, retries=2, backoff=20 / 3)
-        waits: list[float] = []
-        with pytest.MonkeyPatch.context() as patch:
-            clock = iter(range(0, 10_000, 1))
-            patch.setattr("seedbed.envs.search.client.time.sleep", waits.append)
-            patch.setattr("seedbed.envs.search.client.time.monotonic", lambda: 7.0 * next(clock))
-            with pytest.raises(RetrieverUnavailable, match="failed 3 time.* status 500"):
-                patient.search(["a"], 3)
-            assert waits == pytest.approx([20 / 3, 40 / 3]) and len(bodies) == 3
-            for _ in range(2):  # at 7 and 14 seconds: still resting, until 0 + 20
-                with pytest.raises(RetrieverUnavailable, match="a moment ago"):
-                    patient.search(["b"], 3)
-            assert len(bodies) == 3
-            with pytest.raises(RetrieverUnavailable, match="failed 1 time"):  # at 21: one try
+        patient = RetrieverClient(url, retries=2, backoff=20)
+        clock = Clock(monkeypatch)
+        with pytest.raises(RetrieverUnavailable, match="failed 3 time.* status 500"):
+            patient.search(["a"], 3)
+        assert clock.slept == [20, 40] and clock.now == 60 and len(bodies) == 3
+        for clock.now in (61, 119):  # still resting, for as long as the waits were together
+            with pytest.raises(RetrieverUnavailable, match="a moment ago"):
                 patient.search(["b"], 3)
-            assert len(bodies) == 4 and len(waits) == 2
-            for _ in range(2):
-                with pytest.raises(RetrieverUnavailable, match="a moment ago"):
-                    patient.search(["b"], 3)
-            assert patient.search(["b"], 3) == FOUND
-            assert patient.search(["a"], 3) == FOUND, "failures are not kept"
+        assert len(bodies) == 3
+        clock.now = 120
+        with pytest.raises(RetrieverUnavailable, match="failed 1 time"):
+            patient.search(["b"], 3)
+        assert len(bodies) == 4 and clock.now == 120, "one try, no wait"
+        clock.now = 179
+        with pytest.raises(RetrieverUnavailable, match="a moment ago"):
+            patient.search(["b"], 3)
+        clock.now = 180
+        assert patient.search(["b"], 3) == FOUND
+        assert patient.search(["a"], 3) == FOUND, "failures are not kept"
+
+
+def test_a_query_that_the_service_cannot_bear_does_not_stop_the_others(url: str, monkeypatch: pytest.MonkeyPatch):
+    """The policy writes the queries: one that always breaks the search must cost its own episode alone."""
+    clock = Clock(monkeypatch)
+    client = RetrieverClient(url, retries=1, backoff=1)
+
+    def others_meanwhile(seconds: float) -> None:
+        clock.now += seconds / 2
+        client.search([f"other at {clock.now}"], 3)
+        clock.now += seconds / 2
+
+    monkeypatch.setattr("seedbed.envs.search.client.time.sleep", others_meanwhile)
+    with pytest.raises(RetrieverUnavailable, match="failed 2 time.* status 500"):
+        client.search(["break"], 3)
+    assert client.search(["a"], 1) == Echo().search(["a"], 1), "not: did not answer a moment ago"
+
+
+def test_the_patience_of_a_query_is_known_and_bounds_its_tries_waits_and_queue(monkeypatch: pytest.MonkeyPatch):
+    assert RetrieverClient("http://h").patience_s == 5 * 10 + (0.5 + 1 + 2 + 4)
+    clock = Clock(monkeypatch)
+    with scripted((503, b"")) as (url, _):
+        client = RetrieverClient(url, timeout=3, retries=3, backoff=2)
+        with pytest.raises(RetrieverUnavailable, match="failed 4 time"):
+            client.search(["a"], 3)
+    assert clock.now == 2 + 4 + 8 == client.patience_s - 4 * 3, "tries that take no time leave the waits"
+
+
+def test_a_query_that_gets_no_connection_gives_up_when_its_patience_ends(url: str, echo: Echo):
+    with pytest.raises(RetrieverUnavailable, match="no connection to retriever .* became free in 0.05 s"):
+        RetrieverClient(url, timeout=0.05, retries=0, connections=0).search(["a"], 1)
+    assert echo.asked == []
+
+
+def test_an_answer_that_trickles_is_given_up_at_the_time_limit():
+    """Each piece comes soon after the last, so a limit on silence alone would wait for the whole good answer."""
+    status, good = GOOD
+    head = f"HTTP/1.1 {status} OK\r\nContent-Length: {len(good)}\r\n\r\n".encode()
+    pieces = [bytes([byte]) for byte in head + good]
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def trickle() -> None:
+        stream, _ = listener.accept()
+        with stream, suppress(OSError):
+            stream.recv(1 << 16)
+            for piece in pieces:
+                time.sleep(0.02)
+                stream.sendall(piece)
+
+    thread = threading.Thread(target=trickle)
+    thread.start()
+    client = RetrieverClient(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.3, retries=0)
+    with pytest.raises(RetrieverUnavailable, match="TimeoutError: timed out"):
+        client.search(["a"], 3)
+    thread.join()
+    listener.close()
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again():
+    broken = (200, GOOD[1], len(GOOD[1]) + 1)
+    with scripted(broken, GOOD) as (url, bodies):
+        assert RetrieverClient(url, retries=1, backoff=0.001).search(["a"], 3) == FOUND
+        assert len(bodies) == 2
 
 
 @pytest.mark.parametrize(

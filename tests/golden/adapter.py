@@ -252,7 +252,9 @@ NOT_YET: dict[str, str] = {
         "the method family around SEED is later work",
     ),
     **dict.fromkeys(("project_action_tag", "parse_analysis"), "text, not numbers: text_ops.py and test_golden_text.py"),
-    **dict.fromkeys(("project_ezpoints", "projection_requires_think"), "their environments are later work (issue 3)"),
+    **dict.fromkeys(
+        ("project_ezpoints", "projection_requires_think"), "text, not numbers: visual_ops.py and test_golden_visual.py"
+    ),
     **dict.fromkeys(
         ("insert_skill", "left_truncation_of_skill", "pad_or_truncate", "extract_task_description"),
         "a skill fills a slot of a structured prompt here; no rendered text is edited",
@@ -263,7 +265,7 @@ NOT_YET: dict[str, str] = {
     ),
     **dict.fromkeys(
         ("webshop_reward", "attribute_reward", "option_reward", "type_reward", "normalize_color", "token_set_ratio"),
-        "the WebShop environment is later work",
+        "a case at a time: webshop_ops.py and test_golden_webshop.py",
     ),
 }
 

@@ -55,7 +55,7 @@ def analysis(inputs: Json) -> Json:
 
 OPERATIONS: dict[str, Callable[[Json], Json]] = {"project_action_tag": action_tag, "parse_analysis": analysis}
 
-#: What the official code returns and we do not: the projection of a later environment, and a rule for one backend only.
+#: Not checked here: Sokoban's readings (visual_ops.py) and a rule for one backend only.
 NO_COUNTERPART = {"sokoban", "sokoban_no_think", "valid_openai_backend"}
 
 KEPT = {  #: questionable, and ours does the same

@@ -153,5 +153,5 @@ def test_a_missing_file_names_the_presets() -> None:
 @pytest.mark.parametrize("name", presets())
 def test_every_preset_loads_and_survives_being_written(name: str) -> None:
     config = load_config(name)
-    assert config != Config()
+    assert (config == Config()) == (name == "alfworld")  # the defaults are the paper's run
     assert build(yaml.safe_load(to_yaml(config)), name) == config

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unicodedata import category
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,7 @@ SHOP = tuple(f"click[{option}]" for option in ("back to search", "< prev", "8", 
     ],
 )
 def test_spelling_is_brought_to_the_legal_action(said: str, sent: str) -> None:
+    """T11, ALFWorld; in a game: ``test_environment_cases.py``."""
     assert normalise(said, LEGAL) == sent
 
 
@@ -30,6 +33,7 @@ def test_spelling_is_brought_to_the_legal_action(said: str, sent: str) -> None:
     "said", ["go to drawer", "put apple 1 in/on fridge 1", "drawer 1", "go to drawer 11", "loo", ""]
 )
 def test_nothing_is_guessed(said: str) -> None:
+    """T11: no prefixes, no aliases. What is not listed is sent as it is, and the game refuses it."""
     assert normalise(said, LEGAL) == said
 
 
@@ -45,6 +49,7 @@ def test_nothing_is_guessed(said: str) -> None:
     ],
 )
 def test_shop_options(said: str, sent: str) -> None:
+    """T11, WebShop."""
     assert normalise(said, SHOP) == sent
     assert (sent in SHOP) == (said not in ("click[3]", "search[shoes]", "click[back to search"))
 
@@ -83,13 +88,6 @@ def test_one_block_after_the_reasoning(response: str, expected: Action) -> None:
     assert project_tag(response, require_think=True) == expected
 
 
-def test_prefilled_think_belongs_in_front() -> None:
-    rest = "maybe <action>look</action></think><action>go to drawer 1</action>"
-    assert project_tag("<think>" + rest, require_think=True) == Action("go to drawer 1", True)
-    assert project_tag(rest, require_think=True) == Action("go to drawer 1", False)
-    assert project_tag(rest, require_think=False) == Action("go to drawer 1", True)
-
-
 PIECES = st.lists(
     st.sampled_from(["<think>", "</think>", "<action>", "</action>", "look", " ", "\n", "'", "好", "\ud83d", "\x00"])
     | st.text(max_size=5),
@@ -98,10 +96,26 @@ PIECES = st.lists(
 
 
 @given(PIECES, st.booleans())
+def test_the_official_format_is_looser_and_reads_the_same_action(text: str, think: bool) -> None:
+    strict, loose = project_tag(text, think), project_tag(text, think, strict_format=False)
+    assert strict.text == loose.text and strict.valid <= loose.valid
+    assert not loose.valid or "<action>" in text.lower()
+    assert not (loose.valid and think) or "<think>" in text.lower()
+
+
+def test_prefilled_think_belongs_in_front() -> None:
+    rest = "maybe <action>look</action></think><action>go to drawer 1</action>"
+    assert project_tag("<think>" + rest, require_think=True) == Action("go to drawer 1", True)
+    assert project_tag(rest, require_think=True) == Action("go to drawer 1", False)
+    assert project_tag(rest, require_think=False) == Action("go to drawer 1", True)
+
+
+@given(PIECES, st.booleans())
 def test_any_text_is_read_and_a_valid_action_is_one_plain_line_outside_reasoning(text: str, think: bool) -> None:
     action = project_tag(text, think)
     if action.valid:
-        assert action.text and action.text.isprintable() and action.text == action.text.strip()
+        assert action.text and action.text == action.text.strip() and len(action.text.splitlines()) == 1
+        assert not any(category(c) in ("Cc", "Cs") or c == "\ufffd" for c in action.text.replace("\t", ""))
         assert "<action>" in text.lower() and "<action>" not in action.text
         assert not think or text.lower().index("<think>") < text.lower().rindex("<action>")
         assert project_tag(text + "</think>", think) != action, "after a closing tag all that is reasoning"

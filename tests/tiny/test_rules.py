@@ -55,32 +55,56 @@ PUT = (
     ("move egg 1 to desk 1", "You move the egg 1 to the desk 1."),
 )
 HEAT = (("heat egg 1 with microwave 1", "You heat the egg 1 using the microwave 1."),)
+OLDER = {  # what format 2.1.1 says instead; shared by all transcripts here
+    "You arrive at desk 1.": "You arrive at loc 7.",
+    "You arrive at drawer 1.": "You arrive at loc 31.",
+    "move egg 1 to desk 1": "put egg 1 in/on desk 1",
+    "You move the egg 1 to the desk 1.": "You put the egg 1 in/on the desk 1.",
+}
+Steps = tuple[tuple[str, str], ...]
+MISTAKES = [
+    ("put a hot egg in desk.", TAKE + PUT, Lesson("avoidance", "heat", "key")),
+    ("put a cool egg in desk.", TAKE + HEAT + PUT, Lesson("avoidance", "cool", "key")),  # treated, but not as asked
+    (
+        "put a hot egg in desk.",
+        TAKE + HEAT,
+        Lesson("avoidance", "", "stray"),
+    ),  # nothing wrong yet, the turns ran out
+    ("put two egg in desk.", TAKE + PUT, Lesson("avoidance", "two", "key")),
+    ("put a egg in fridge.", TAKE + PUT, Lesson("avoidance", "pick", "key")),
+    ("look at egg under the desklamp.", TAKE, Lesson("avoidance", "look", "key")),
+    ("put a mug in fridge.", TAKE, Lesson("avoidance", "", "wrong")),
+    (
+        "put a mug in desk.",
+        (("go to drawer 1", "You arrive at drawer 1. The drawer 1 is closed."),),
+        Lesson("avoidance", "", "shut"),
+    ),
+    ("put a mug in desk.", (("look", "Nothing happens."),), Lesson("avoidance", "", "stray")),
+]
 
 
-@pytest.mark.parametrize(
-    ("goal", "steps", "lesson"),
-    [
-        ("put a hot egg in desk.", TAKE + PUT, Lesson("avoidance", "heat", "key")),
-        ("put a cool egg in desk.", TAKE + HEAT + PUT, Lesson("avoidance", "cool", "key")),  # treated, but not as asked
-        (
-            "put a hot egg in desk.",
-            TAKE + HEAT,
-            Lesson("avoidance", "", "stray"),
-        ),  # nothing wrong yet, the turns ran out
-        ("put two egg in desk.", TAKE + PUT, Lesson("avoidance", "two", "key")),
-        ("put a egg in fridge.", TAKE + PUT, Lesson("avoidance", "pick", "key")),
-        ("look at egg under the desklamp.", TAKE, Lesson("avoidance", "look", "key")),
-        ("put a mug in fridge.", TAKE, Lesson("avoidance", "", "wrong")),
-        (
-            "put a mug in desk.",
-            (("go to drawer 1", "You arrive at drawer 1. The drawer 1 is closed."),),
-            Lesson("avoidance", "", "shut"),
-        ),
-        ("put a mug in desk.", (("look", "Nothing happens."),), Lesson("avoidance", "", "stray")),
-    ],
-)
-def test_mistakes_are_read_off_the_words(goal: str, steps: tuple[tuple[str, str], ...], lesson: Lesson) -> None:
+def in_older_words(steps: Steps) -> Steps:
+    def say(text: str) -> str:
+        for new, old in OLDER.items():
+            text = text.replace(new, old)
+        return text
+
+    return tuple((say(action), say(answer)) for action, answer in steps)
+
+
+@pytest.mark.parametrize(("goal", "steps", "lesson"), MISTAKES)
+def test_mistakes_are_read_off_the_words(goal: str, steps: Steps, lesson: Lesson) -> None:
     assert rules.diagnose(trajectory(goal, *steps)) == lesson
+
+
+@pytest.mark.parametrize(("goal", "steps", "lesson"), MISTAKES)
+def test_mistakes_are_read_off_the_words_of_the_older_format(goal: str, steps: Steps, lesson: Lesson) -> None:
+    """2.1.1: the same lesson in the same words, which name a deed and no command of either format."""
+    before = in_older_words(steps)
+    assert before != steps or steps == (("look", "Nothing happens."),)
+    newer, older = trajectory(goal, *steps), trajectory(goal, *before)
+    assert rules.diagnose(older) == lesson
+    assert rules.annotate(older) == rules.annotate(newer)
 
 
 def test_a_success_gives_the_workflow_of_its_kind_and_carries_its_origin() -> None:
@@ -96,6 +120,7 @@ def test_a_success_gives_the_workflow_of_its_kind_and_carries_its_origin() -> No
     assert skill.valid and "microwave" in skill.text and skill.summary.startswith("Won.")
     assert json.loads(answer_text(skill)) == {"episode_summary": skill.summary, "episode_skill": skill.text}
     assert rules.annotate(played) == skill
+    assert rules.annotate(trajectory("put a hot egg in desk.", *TAKE, *HEAT, *in_older_words(PUT), won=True)) == skill
 
 
 @pytest.mark.parametrize(("kind", "lesson"), ALL)

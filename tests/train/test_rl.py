@@ -1,4 +1,6 @@
-"""The loop on the shipped tiny model: equal reruns, equal resume, SEED at coefficient 0, loud no-ops (T6, T13)."""
+"""The loop on the shipped tiny model: equal reruns, equal resume, SEED at coefficient 0, loud no-ops (T6, T13), and an
+end when too many games break (T10).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,11 @@ import torch
 from safetensors.torch import load_file
 
 from seedbed.config import Config, load_config
+from seedbed.envs.alfworld.env import AlfWorld
+from seedbed.envs.base import Game
 from seedbed.track.run import Run
+from seedbed.track.store import parts
+from seedbed.train.collect import collect
 from seedbed.train.rl import Trainer, draw_tasks
 from seedbed.train.state import latest_checkpoint
 from seedbed.types import Task, UserError
@@ -111,6 +117,39 @@ def test_a_changed_start_is_refused_on_resume(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "run" / "checkpoints" / "u0001" / "policy", tmp_path / "model", dirs_exist_ok=True)
     with pytest.raises(UserError, match="not those this run started from"):
         Trainer(Run.open(tmp_path / "run"), settings).resume()
+
+
+class Crumbling(AlfWorld):
+    """One in three games (the first of each three opened) cannot be opened."""
+
+    threads = 1
+    opened = 0
+
+    def open(self, task: Task) -> Game:
+        Crumbling.opened += 1
+        if Crumbling.opened % 3 == 1:
+            raise ConnectionError("the wall fell")
+        return super().open(task)
+
+
+def test_too_many_faults_stop_the_run_and_few_do_not(tmp_path: Path) -> None:
+    Crumbling.opened = 0
+    crumbling = ["env.name=test_rl:Crumbling", "train.updates=1", "algo=grpo"]
+    with pytest.raises(UserError, match=r"4 of 12 episodes broke \(first cause: ConnectionError: the wall fell\)"):
+        run(tmp_path / "stops", config(*crumbling))
+    trainer = run(tmp_path / "goes_on", config(*crumbling, "train.max_fault_share=0.34"))
+    assert trainer.done == 1 and metrics(tmp_path / "goes_on")[0]["faults"] == 4
+
+
+def test_collecting_stops_at_the_first_part_with_too_many_faults_and_plays_it_anew(tmp_path: Path) -> None:
+    settings = config("env.name=test_rl:Crumbling", "collect.tasks=42", "collect.attempts=1", "rollout.max_turns=2")
+    Crumbling.opened = 0
+    with pytest.raises(UserError, match="7 of 20 episodes broke .* over train.max_fault_share=0.2"):
+        collect(Run.new(tmp_path / "run"), settings)
+    assert Crumbling.opened == 20 and parts(tmp_path / "run" / "trajectories") == []
+    mended = config("collect.tasks=42", "collect.attempts=1", "rollout.max_turns=2")
+    collect(Run.open(tmp_path / "run"), mended)
+    assert len(parts(tmp_path / "run" / "trajectories")) == 3
 
 
 def test_a_run_directory_is_not_overwritten(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
-from seedbed.config import Config, load_config
+from seedbed.config import load_config
 from seedbed.skills.analyze import analyze
 from seedbed.skills.sft_data import build_rows, load_rows
 from seedbed.track.run import Run
@@ -26,33 +26,13 @@ from seedbed.train.state import latest_checkpoint
 from seedbed.types import UserError
 from seedbed.view.trace import print_trace
 
-SMALL = [
-    "collect.tasks=6",
-    "collect.attempts=4",
-    "rollout.max_turns=6",
-    "sft.epochs=2",
-    "sft.lr=1e-3",
-    "sft.batch_rows=4",
-]
-
-
-@pytest.fixture(scope="module")
-def stage1(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, Run, Run]:
-    torch.set_num_threads(1)
-    folder, config = tmp_path_factory.mktemp("stage1"), load_config("tiny", SMALL)
-    collected, tuned = Run.new(folder / "collect"), Run.new(folder / "sft")
-    collect.collect(collected, config)
-    annotate.annotate(collected, config, "rules")
-    sft.fine_tune(tuned, config, collected)
-    return config, collected, tuned
-
 
 def test_rows_train_the_answer_and_the_own_actions_and_nothing_else(stage1) -> None:
     config, collected, tuned = stage1
     _, renderer = load_engine(config.model)
     skills = {s.trajectory: s for s, _ in read_skills(collected.skills)}
     trajectories = collect.read_collected(collected)
-    rows = build_rows(trajectories, skills, renderer, 1024)
+    rows = build_rows(trajectories, skills, renderer)
     assert len(rows) == len(trajectories) == 24
     for row, trajectory in zip(rows, trajectories, strict=True):
         answer = renderer.tokenizer.decode(row.ids_T[row.answer_T].tolist())
@@ -168,6 +148,6 @@ def test_another_tokenizer_is_refused(stage1, tmp_path: Path) -> None:
     shutil.copytree(resolve("tiny"), tmp_path / "other")
     path = tmp_path / "other" / "chat_template.jinja"
     path.write_text(path.read_text().replace("{{", "{{ '' + ", 1))
-    changed = load_config("tiny", [*SMALL, f"model.path={tmp_path / 'other'}"])
+    changed = load_config("tiny", [f"model.path={tmp_path / 'other'}"])
     with pytest.raises(UserError, match="another tokenizer or chat template"):
         sft.fine_tune(Run.new(tmp_path / "sft"), changed, collected)

@@ -12,7 +12,7 @@ from seedbed.prompts.analyzer import answer_text
 from seedbed.skills.sft_data import trajectory_hashes
 from seedbed.track.store import append_jsonl, skill_line, write_part
 from seedbed.types import UserError
-from seedbed.view.trace import chain_text, trace
+from seedbed.view.trace import Lineage, chain_text, check_traces
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 def test_the_chain_leads_from_row_to_task(made):
     run, _ = made
-    chain = trace(run, 0)
+    chain = Lineage(run).chain(0)
     assert (chain.skill.text, chain.trajectory.id, chain.trajectory.task.id) == ("avoid text", "v0/mug-1/1", "mug-1")
     text = chain_text(chain).plain
     order = [
@@ -78,7 +78,7 @@ def test_the_chain_leads_from_row_to_task(made):
     places = [text.index(words) for words in order]
     assert places == sorted(places)
     assert "\x1b" not in text and "⟨U+001B⟩" in text
-    assert trace(run, 1).skill.text == "workflow text"
+    assert Lineage(run).chain(1).skill.text == "workflow text"
 
 
 @pytest.mark.parametrize(
@@ -101,18 +101,18 @@ def test_a_changed_link_is_named(made, file, old, new, says):
     run, _ = made
     edit(run.parent / file, old, new)
     with pytest.raises(UserError, match=says):
-        trace(run, 0)
+        Lineage(run).chain(0)
 
 
 def test_removed_files_and_unknown_rows_are_named(made):
     run, collected = made
     with pytest.raises(UserError, match=r"no row 7: its rows are 0 to 1"):
-        trace(run, 7)
+        Lineage(run).chain(7)
     (collected / "skills.jsonl").unlink()
     with pytest.raises(UserError, match=r"skills\.jsonl cannot be read"):
-        trace(run, 0)
+        Lineage(run).chain(0)
     with pytest.raises(UserError, match="give the folder of an sft run"):
-        trace(collected, 0)
+        Lineage(collected)
 
 
 def test_rows_of_a_line_with_other_line_separators_inside(tmp_path, made):
@@ -141,4 +141,15 @@ def test_rows_of_a_line_with_other_line_separators_inside(tmp_path, made):
             )
         ],
     )
-    assert trace(run, 2).trajectory.turns_K[0].observation == "a\u2028b"
+    assert Lineage(run).chain(2).trajectory.turns_K[0].observation == "a\u2028b"
+
+
+def test_the_way_back_and_the_check_of_many(made):
+    run, collected = made
+    assert Lineage(run).rows_of("v0/mug-1/1") == [0] and Lineage(run).rows_of("mug-1") == [0, 1]
+    with pytest.raises(UserError, match="comes from 'nobody'"):
+        Lineage(run).rows_of("nobody")
+    assert check_traces(run, 50) == 2
+    edit(collected / "trajectories" / "p0001.jsonl", '"attempt": 0', '"attempt": 5')
+    with pytest.raises(UserError, match=r"v0/mug-1/0' in .* was edited"):
+        check_traces(run, 50)

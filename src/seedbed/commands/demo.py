@@ -135,7 +135,7 @@ def run_arm(name: str, start: str, config: Config, out: Path) -> dict[str, Any]:
 
 def measure(name: str, model: str, config: Config, out: Path) -> dict[str, Any]:
     """Acting on the panel at both temperatures, and how many of its own trajectories the policy can analyse."""
-    from seedbed.envs.base import make_environment  # noqa: PLC0415
+    from seedbed.envs.base import environment_from  # noqa: PLC0415
     from seedbed.envs.panels import load_panel  # noqa: PLC0415
     from seedbed.evaluate.run import evaluate  # noqa: PLC0415
     from seedbed.track.store import replace_file  # noqa: PLC0415
@@ -143,7 +143,7 @@ def measure(name: str, model: str, config: Config, out: Path) -> dict[str, Any]:
     from seedbed.train.model import load_engine  # noqa: PLC0415
 
     engine, renderer = load_engine(config.model.model_copy(update={"path": model}))
-    environment, panel = make_environment(config.env.name, **config.env.options), load_panel(config.env.panel)
+    environment, panel = environment_from(config.env), load_panel(config.env.panel)
     paths = []
     for temperature, attempts in _TEMPERATURES.items():
         result = evaluate(

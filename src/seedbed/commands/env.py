@@ -1,10 +1,11 @@
-"""``seedbed env``: play a game by hand, or replay stored walkthroughs to check engine and data."""
+"""``seedbed env``: play a game by hand, see what a visual model sees, replay stored walkthroughs."""
 
 from __future__ import annotations
 
 import itertools
 import random
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,16 +24,18 @@ _Env = Annotated[str, typer.Argument(help="Registered environment, or module:Cla
 @app.command()
 def play(
     env: _Env = "alfworld",
-    split: Annotated[str, typer.Option(help="Split to draw the task from.")] = "generated_valid",
+    split: Annotated[
+        str | None, typer.Option(help="Split to draw the task from (default: generated_valid of alfworld, else train).")
+    ] = None,
     task: Annotated[str | None, typer.Option(help="Task id; without it one is drawn.")] = None,
     seed: Annotated[int | None, typer.Option(help="Draws the task; without it every call draws another.")] = None,
 ) -> None:
     """Play one game in the terminal. Type an action or its number; 'quit' leaves."""
     console = Console()
     environment = make_environment(env)
-    chosen = _choose(environment, split, task, seed)
+    chosen = _choose(environment, split or ("generated_valid" if env == "alfworld" else "train"), task, seed)
     game = environment.open(chosen)
-    console.print(f"[bold]{escape(chosen.id)}[/]\nYour task is to: [bold]{escape(game.goal)}[/]\n")
+    console.print(f"[bold]{escape(chosen.id)}[/]\n{escape(environment.wording.task)} [bold]{escape(game.goal)}[/]\n")
     steps, won = _by_hand(console, game)
     console.print(f"{'won' if won else 'not won'} after {steps} step{'' if steps == 1 else 's'}", highlight=False)
 
@@ -75,6 +78,31 @@ def _ask(console: Console, seen: Observation) -> str | None:
     if typed.isdecimal() and 1 <= int(typed) <= len(seen.admissible):
         return seen.admissible[int(typed) - 1]
     return typed
+
+
+@app.command()
+def image(
+    env: _Env,
+    task: Annotated[str, typer.Argument(help="Task id, e.g. sokoban/train/17.")],
+    out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("level.png"),
+) -> None:
+    """Write the first image of a task, as a visual model sees it. Needs the extra 'visual'.
+
+    Example: seedbed env image sokoban sokoban/train/17 --out level.png
+    """
+    try:
+        from PIL import Image  # noqa: PLC0415 - only where it is asked for
+    except ImportError as error:
+        raise UserError("PNG files need Pillow: pip install 'seedbed[visual]'") from error
+    environment = make_environment(env, observation="image")
+    seen = environment.open(Task(task, env, "", "")).start()
+    if seen.image is None:
+        raise UserError(f"environment {env!r} shows no images; those that do are sokoban and ezpoints")
+    try:
+        Image.fromarray(seen.image).save(out, format="png")
+    except OSError as error:
+        raise UserError(f"--out {str(out)!r} cannot be written: {error.strerror}") from error
+    typer.echo(f"{out}: {seen.image.shape[1]} x {seen.image.shape[0]} pixels")
 
 
 @app.command()

@@ -12,46 +12,64 @@ from rich.console import Console
 from rich.table import Table
 
 from seedbed.commands.options import ConfigOption, Overrides, Threads, prepare
-from seedbed.envs.base import make_environment
+from seedbed.envs.base import environment_from
 from seedbed.envs.panels import load_panel
+from seedbed.evaluate.players import POLICIES
 from seedbed.evaluate.run import evaluate
 from seedbed.track.store import replace_file
-from seedbed.train.model import load_engine, model_facts, resolve
+from seedbed.train.actor import load_actor
+from seedbed.train.model import resolve
 from seedbed.types import UserError
 
 _out = Console(highlight=False)
 Checkpoint = Annotated[str, typer.Argument(help="a checkpoint of a run, a Hugging Face folder, or 'tiny'")]
+Policy = Annotated[
+    str,
+    typer.Argument(
+        metavar="CHECKPOINT",
+        help="a checkpoint of a run, a Hugging Face folder, or 'tiny'; or, without any model, 'random' (legal actions "
+        "by chance) or 'scripted' (a simple rule)",
+    ),
+]
 
 
 def eval_(
-    checkpoint: Checkpoint,
+    checkpoint: Policy,
     overrides: Overrides = None,
     config: ConfigOption = None,
     panel: Annotated[str | None, typer.Option(help="named list of task ids; default env.panel")] = None,
     temperature: Annotated[float | None, typer.Option(min=0.0, help="0 is greedy; default eval.temperature")] = None,
     attempts: Annotated[int | None, typer.Option(min=1, help="episodes a task; default eval.attempts")] = None,
+    at_once: Annotated[int, typer.Option(min=1, help="episodes played together: memory, never the result")] = 256,
     out: Annotated[Path | None, typer.Option(help="write the whole result as JSON")] = None,
     threads: Threads = 1,
 ) -> None:
     """Play a fixed panel of held-out tasks and report success with intervals.
 
     Example: seedbed eval runs/seed/checkpoints/u0008 --panel household-120 --temperature 0.4 --out eval.json
+
+    What a benchmark gives away: seedbed eval random -c webshop --panel webshop-test-500
     """
+    if checkpoint in POLICIES and temperature is not None:
+        raise UserError(f"--temperature means nothing to the policy {checkpoint!r}: leave it out")
     settings = prepare(config, [*(overrides or []), f"model.path={checkpoint}"], threads, origin=checkpoint)
     chosen = load_panel(panel or settings.env.panel)
-    environment = make_environment(settings.env.name, **settings.env.options)
-    engine, renderer = load_engine(settings.model)
+    environment = environment_from(settings.env)
+    actor = load_actor(settings, environment)
+    if checkpoint in POLICIES:
+        temperature = 0.0  # nothing is drawn from a model, so the result has no entropy
     result = evaluate(
-        engine,
+        actor.engine,
         environment,
-        renderer,
-        settings.rollout,
+        actor.renderer,
+        actor.rollout,
         chosen,
         attempts=settings.eval.attempts if attempts is None else attempts,
         temperature=settings.eval.temperature if temperature is None else temperature,
         seed=settings.seed,
+        at_once=at_once,
     )
-    result |= model_facts(settings.model, renderer)
+    result |= actor.facts
     _out.print(table(result))
     if out:
         replace_file(out, lambda p: p.write_text(json.dumps(result, indent=1) + "\n", "utf-8"))
@@ -76,9 +94,10 @@ def export(checkpoint: Checkpoint, folder: Annotated[Path, typer.Argument(help="
 def table(result: dict) -> Table:
     """Success by kind and overall, with intervals."""
     summary = result["summary"]
+    policy = result.get("policy") or f"T={result['temperature']}"
     out = Table(
         title=f"panel {result['panel']} ({summary['n_tasks']} tasks x {result['attempts']}, "
-        f"T={result['temperature']}, seed {result['seed']})"
+        f"{policy}, seed {result['seed']})"
     )
     for name in ("kind", "won", "success", "95 % interval"):
         out.add_column(name, justify="left" if name == "kind" else "right")

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from seedbed.types import UserError
+
 
 def shift(
     run: Annotated[Path, typer.Argument(help="Directory of a train run.")],
@@ -29,15 +31,24 @@ def shift(
 
 def trace(
     run: Annotated[Path, typer.Argument(help="Directory of an sft run.")],
-    sample: Annotated[int, typer.Argument(min=0, help="Index of a Stage-1 row.")],
+    sample: Annotated[int | None, typer.Argument(min=0, help="Index of a Stage-1 row.")] = None,
+    back: Annotated[str | None, typer.Option("--from", help="id of an episode or task: which rows came of it?")] = None,
+    check: Annotated[int | None, typer.Option(min=1, help="follow so many random rows and say if all hold")] = None,
 ) -> None:
-    """Show where a Stage-1 row comes from: skill, episode and task, each checked against its file.
+    """Show where a Stage-1 row comes from: skill, episode and task, each checked against its file; or the way back.
 
-    Example: seedbed trace runs/demo/sft 0
+    Examples: seedbed trace runs/demo/sft 0; seedbed trace runs/demo/sft --check 50
     """
-    from seedbed.view.trace import print_trace  # noqa: PLC0415
+    from seedbed.view.trace import check_traces, print_back, print_trace  # noqa: PLC0415
 
-    print_trace(Console(), run, sample)
+    if sum(choice is not None for choice in (sample, back, check)) != 1:
+        raise UserError("give one of: the index of a row, --from ID, --check COUNT")
+    if sample is not None:
+        print_trace(Console(), run, sample)
+    elif back is not None:
+        print_back(Console(), run, back)
+    else:
+        typer.echo(f"{check_traces(run, check)} rows followed to their task, every hash and text agrees")
 
 
 def report(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from seedbed.commands.options import ConfigOption, Overrides, Threads, prepare
+from seedbed.config import load_config
 from seedbed.track.run import Run
 from seedbed.train import annotate as annotating
 from seedbed.train import collect as collecting
@@ -41,7 +43,10 @@ def collect(
             run,
             settings,
             lambda done, total, success: progress.update(
-                line, completed=done, total=total, description=f"collect, success {success:.0%}"
+                line,
+                completed=done,
+                total=total,
+                description="collect" if success is None else f"collect, success {success:.0%}",
             ),
         )
     _out.print(f"trajectories in {run.trajectories}; next: seedbed annotate {run.path} --by rules")
@@ -49,34 +54,56 @@ def collect(
 
 def annotate(
     directory: Annotated[Path, typer.Argument(help="a collect run")],
-    by: Annotated[str, typer.Option(help="rules, policy or openai")] = "rules",
-    model: Annotated[str, typer.Option(help="openai: model name")] = "glm-5.2",
-    base_url: Annotated[
-        str | None, typer.Option(help="openai: address of a compatible server; the key comes from OPENAI_API_KEY")
+    overrides: Overrides = None,
+    config: Annotated[
+        str | None, typer.Option("--config", "-c", help="preset or YAML file whose annotate section is used")
     ] = None,
-    concurrency: Annotated[int, typer.Option(help="openai: calls at a time")] = 8,
+    by: Annotated[str | None, typer.Option(help="openai (any compatible server), policy or rules")] = None,
+    model: Annotated[str | None, typer.Option(help="openai: model name, default OPENAI_MODEL or glm-5.2")] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="openai: address, default OPENAI_BASE_URL; the key comes from OPENAI_API_KEY")
+    ] = None,
+    concurrency: Annotated[int | None, typer.Option(help="openai: calls at a time")] = None,
+    budget_tokens: Annotated[int | None, typer.Option(help="openai: stop before more tokens, in and out")] = None,
+    budget_usd: Annotated[
+        float | None, typer.Option(help="openai: stop before more dollars (annotate.price_in and price_out)")
+    ] = None,
     threads: Threads = 1,
 ) -> None:
-    """Write a hindsight skill for every collected trajectory. Run it again if interrupted: nothing is asked twice.
+    """Write a hindsight skill for every collected trajectory. Run it again if interrupted: nothing is paid twice.
 
     Example: seedbed annotate runs/collect --by openai --model glm-5.2 --base-url http://localhost:8000/v1
     """
-    prepare(None, None, threads)
     run = Run.open(directory, "collect")
-    if by == "openai" and not base_url:
-        raise UserError("--by openai needs --base-url: episodes are sent nowhere that was not named")
-    external = {"model": model, "base_url": base_url, "concurrency": concurrency} if by == "openai" else {}
+    options = dict(
+        by=by,
+        model=model,
+        base_url=base_url,
+        concurrency=concurrency,
+        budget_tokens=budget_tokens,
+        budget_usd=budget_usd,
+    )
+    named = annotating.settings_from_environment() | section(config, "annotate")
+    named |= {name: value for name, value in options.items() if value is not None}
+    settings = prepare(
+        str(run.path / "config.resolved.yaml"),
+        [*(f"annotate.{name}={json.dumps(value)}" for name, value in named.items()), *(overrides or [])],
+        threads,
+    )
     with bar() as progress:
         line = progress.add_task("annotate", total=None)
-        annotating.annotate(
+        summary = annotating.annotate(
             run,
-            run.config,
-            by,
+            settings,
+            settings.annotate.by,
             lambda done, total, valid: progress.update(
                 line, completed=done, total=total, description=f"annotate, {valid} valid"
             ),
-            **external,
         )
+    statuses = ", ".join(f"{count} {status}" for status, count in sorted(summary["statuses"].items()))
+    _out.print(f"{summary['annotated']} of {summary['trajectories']} trajectories annotated: {statuses}")
+    if "calls" in summary:
+        _out.print(annotating.spent(summary))
     _out.print(f"skills in {run.skills}; next: seedbed sft {run.path} --out runs/sft")
 
 
@@ -108,13 +135,19 @@ def sft(
             settings,
             Run.open(collected, "collect"),
             resume=resume is not None,
-            report=lambda row: progress.update(
-                line,
-                completed=row["update"],
-                description=f"sft, loss {row['loss']:.3f}, held-out {row['validation_loss']:.3f}",
-            ),
+            report=lambda row: progress.update(line, completed=row["update"], description=_epoch(row)),
         )
     checkpoint = latest_checkpoint(run.checkpoints)
+    rows, best = (json.loads((run.path / name).read_text("utf-8")) for name in ("sft_set.json", "best.json"))
+    tokens, dropped = rows["tokens"], len(rows["dropped_too_long"])
+    _out.print(
+        f"{rows['rows']['train']} rows to train, {rows['rows']['validation']} held out by task, at most "
+        f"{tokens['longest']} of {tokens['limit']} tokens, {dropped} left out for their length; for other trainers: "
+        f"{', '.join(rows['chats'])}"
+        + ("" if any(name.endswith(".parquet") for name in rows["chats"]) else " (Parquet too with seedbed[search])")
+    )
+    if best["update"] != settings.sft.epochs:
+        _out.print(f"the best on held-out episodes is {run.path / best['checkpoint']}: {_epoch(best)}")
     if measure:
         after = tuning.measure(*load_engine(settings.model.model_copy(update={"path": str(checkpoint)})), settings)
         run.write_json("stage1.json", {"before": before, "after": after})
@@ -122,10 +155,33 @@ def sft(
             _out.print(
                 f"{name:>6}: acting success {m['acting_success']:.1%} (T=1, {m['episodes']} episodes), "
                 f"analyzer parse rate {m['parse_rate']:.1%}"
+                + ("" if m["kind_agreement"] is None else f", of the right kind {m['kind_agreement']:.1%}")
             )
         if after["parse_rate"] < 0.5:
             _out.print("[yellow]warning: the analyzer does not parse; SEED from here would silently be GRPO[/]")
     _out.print(f"policy in {checkpoint / 'policy'}; next: seedbed train model.path={checkpoint} --out runs/seed")
+
+
+def _epoch(row: dict[str, float | None]) -> str:
+    """One epoch of sft in a line; what was not measured is left out."""
+    parts = [f"sft, loss {row['loss']:.3f}"]
+    if row["validation_loss"] is not None:
+        parts.append(f"held-out {row['validation_loss']:.3f}")
+    if row["parse_rate"] is not None:
+        parts.append(f"parses {row['parse_rate']:.0%}")
+    if row["kind_agreement"] is not None:
+        parts.append(f"right kind {row['kind_agreement']:.0%}")
+    return ", ".join(parts)
+
+
+def section(source: str | None, name: str) -> dict[str, object]:
+    """What a preset or file sets in one section. Raises ``UserError`` if that is nothing: the user expects more."""
+    if source is None:
+        return {}
+    settings = getattr(load_config(source), name)
+    if not settings.model_fields_set:
+        raise UserError(f"config {source!r} sets nothing in its section {name}: the run's other settings are fixed")
+    return {key: getattr(settings, key) for key in settings.model_fields_set}
 
 
 def open_run(

@@ -15,6 +15,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
 from seedbed.engines.base import ScoreRow
+from seedbed.engines.packed import packed_attention
 from seedbed.types import UserError
 
 
@@ -34,6 +35,8 @@ def grouped_attention(
     unknown = [name for name in ("softcap", "s_aux", "sliding_window") if extra.get(name) is not None]
     if unknown:
         raise UserError(f"the model asks for attention with {', '.join(unknown)}, which seedbed's engine lacks")
+    if extra.get("pack") is not None:
+        return packed_attention(query, key, value, scaling, extra["pack"]), None
     batch, heads, length, dim = query.shape
     if attention_mask is None:
         out = nn.functional.scaled_dot_product_attention(

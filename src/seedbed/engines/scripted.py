@@ -11,7 +11,8 @@ from seedbed.render import Renderer
 
 
 class ScriptedEngine:
-    """See ``base.Engine``. ``reply`` gets the whole prompt as text and returns the response as text.
+    """See ``base.Engine``. ``reply`` gets the whole prompt as text and returns the response as text; with ``seeded`` it
+    also gets the request's seed, for chance that is the same in every batch.
 
     The response is encoded and ended with the end-of-turn token, or cut at ``max_new_tokens`` like any other. Every
     log-prob is 0: the script is certain of what it says.
@@ -19,9 +20,12 @@ class ScriptedEngine:
 
     version = 0
 
-    def __init__(self, renderer: Renderer, reply: Callable[[str], str]) -> None:
+    def __init__(
+        self, renderer: Renderer, reply: Callable[[str], str] | Callable[[str, int], str], seeded: bool = False
+    ) -> None:
         self.renderer = renderer
         self.reply = reply
+        self.seeded = seeded
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion]:
         return [self._answer(request, sampling.max_new_tokens) for request in requests]
@@ -31,7 +35,8 @@ class ScriptedEngine:
 
     def _answer(self, request: Request, limit: int) -> Completion:
         tokenizer = self.renderer.tokenizer
-        text = self.reply(tokenizer.decode(request.prompt_ids_T.tolist(), skip_special_tokens=False))
+        prompt = tokenizer.decode(request.prompt_ids_T, skip_special_tokens=False)
+        text = self.reply(prompt, request.seed) if self.seeded else self.reply(prompt)
         ids = [*tokenizer.encode(text, add_special_tokens=False), self.renderer.stop_id]
         cut = ids[:limit]
         return Completion(np.asarray(cut, np.int32), np.zeros(len(cut), np.float32), "stop" if cut == ids else "length")

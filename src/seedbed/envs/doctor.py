@@ -14,6 +14,8 @@ CHECKS = {
     "alfworld": "seedbed.envs.alfworld.health",
     "webshop": "seedbed.envs.webshop.health",
     "search": "seedbed.envs.search.health",
+    "sokoban": "seedbed.envs.sokoban.health",
+    "ezpoints": "seedbed.envs.ezpoints.health",
 }
 
 

@@ -37,9 +37,13 @@ RECIPES: dict[str, tuple[str, str, int, int | None]] = {
     "webshop-test-500": ("webshop", "test", 0, 500),
 }
 
-#: name -> (panel drawn from, seed, size): a draw without replacement, in drawn order. The paper's code validates on 128
-#: goals per draw; seed 1000 is what its validation worker starts with.
-DRAWS: dict[str, tuple[str, int, int]] = {"webshop-test-128": ("webshop-test-500", 1000, 128)}
+#: name -> (recipe drawn from, seed, size): a draw without replacement, in drawn order. The paper's code validates on
+#: 128 tasks per draw; seed 1000 is what its validation worker starts with.
+DRAWS: dict[str, tuple[tuple[str, str, int, int | None], int, int]] = {
+    "ezpoints-128": (("ezpoints", "validation", 0, None), 1000, 128),
+    "sokoban-128": (("sokoban", "validation", 0, None), 1000, 128),
+    "webshop-test-128": (RECIPES["webshop-test-500"], 1000, 128),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,7 @@ def load_panel(name: str) -> Panel:
 
 def build_panel(name: str) -> str:
     """The content of a panel's file, from its recipe. The real splits need the game files."""
-    source, seed, size = DRAWS.get(name, (name, 0, None))
-    env, split, first, end = RECIPES[source]
+    (env, split, first, end), seed, size = DRAWS.get(name) or (RECIPES[name], 0, None)
     tasks = make_environment(env).tasks(split)[first:end]
     if size is not None:
         drawn = np.random.RandomState(seed).choice(len(tasks), size, replace=False)  # a stream that NumPy has frozen

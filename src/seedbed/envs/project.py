@@ -13,20 +13,24 @@ from seedbed.types import Action
 
 _OPEN, _CLOSE = "<action>", "</action>"
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
-_UNPLAYABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ud800-\udfff\ufffd]")  # text engines break on these; a cut character
+#: Control characters and lone surrogates break text engines; U+FFFD is a character that was cut.
+_UNPLAYABLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffd]")
+_BLANK = re.compile(r"<[^<>]+>")  # in a listed action: words of the policy's own
 _QUOTED = re.compile(r"(['\"`])(?P<inside>[^'\"`]+)\1")
 
 
-def project_tag(response: str, require_think: bool, fallback_chars: int = 30) -> Action:
-    """The ``<action>`` block of ``response`` outside its reasoning, lower-cased.
+def project_tag(response: str, require_think: bool, fallback_chars: int = 30, strict_format: bool = True) -> Action:
+    """The ``<action>`` block of ``response`` outside its reasoning, lower-cased; of several blocks or lines the first.
 
-    Valid means: exactly one such block, one plain non-empty line, no Chinese character anywhere, and, if
-    ``require_think``, a closed ``<think>`` block before it. Of several blocks or lines the first is taken. Without a
-    block the action is the last ``fallback_chars`` characters as they are (30 in ALFWorld, 20 in WebShop), invalid;
-    such text may hold newlines, which ``normalise`` removes. Source: official code, golden ``projection.json``.
+    Valid means: there is a block of plain text, no Chinese character anywhere, and, if ``require_think``, a closed
+    ``<think>`` block (official code). ``strict_format`` (ours) also wants what the prompt asks for: exactly one block,
+    one line that is not empty, the reasoning before it. Without a block the action is the last ``fallback_chars``
+    characters as they are (30 in ALFWorld, 20 in WebShop), invalid; such text may hold newlines, which ``normalise``
+    removes. Golden ``projection.json``.
     """
     lowered = response.lower()
-    blocks = [(inside, reasoned) for piece, reasoned in _outside_reasoning(lowered) for inside in _blocks(piece)]
+    pieces = _outside_reasoning(lowered)
+    blocks = [(inside, reasoned) for piece, reasoned in pieces for inside in _blocks(piece)]
     if not blocks:
         return Action(lowered[-fallback_chars:], False)
     inside, reasoned = blocks[0]
@@ -34,9 +38,11 @@ def project_tag(response: str, require_think: bool, fallback_chars: int = 30) ->
     text = _UNPLAYABLE.sub("", lines[0]).strip()
     if quoted := _QUOTED.fullmatch(text):
         text = quoted["inside"].strip()
-    well_formed = len(blocks) == 1 and len(lines) == 1 and _OPEN not in inside and not _UNPLAYABLE.search(inside)
-    valid = well_formed and bool(text) and (reasoned or not require_think) and not _CHINESE.search(lowered)
-    return Action(text, valid)
+    plain = not _UNPLAYABLE.search(inside) and not _CHINESE.search(lowered)
+    if not strict_format:
+        return Action(text, plain and (pieces[-1][1] or not require_think))
+    alone = len(blocks) == 1 and len(lines) == 1 and _OPEN not in inside and bool(text)
+    return Action(text, plain and alone and (reasoned or not require_think))
 
 
 def _outside_reasoning(text: str) -> list[tuple[str, bool]]:
@@ -79,6 +85,13 @@ def normalise(action: str, admissible: Sequence[str]) -> str:
     wanted = _key(action)
     matches = {legal for legal in admissible if _key(legal) == wanted}
     return matches.pop() if len(matches) == 1 else " ".join(_UNPLAYABLE.sub("", action).split())
+
+
+def offered(action: str, admissible: Sequence[str]) -> bool:
+    """Whether ``action`` is listed, words for each ``<...>`` of a listed one (``search[<your query>]``); yes if nothing
+    is listed. Source: ours."""
+    forms = (_BLANK.split(legal) for legal in admissible)
+    return not admissible or any(re.fullmatch(r".*\S.*".join(map(re.escape, form)), action) for form in forms)
 
 
 def _key(action: str) -> str:

@@ -6,9 +6,11 @@ depends on (seed, task, attempt, turn) only (``rollout``), so batch size and tas
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +42,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Play a panel and return a JSON-able result: the protocol, one entry an episode, and ``summary``.
 
+    ``transcripts_hash`` is over every response and every answer to it: two evaluations that agree in it went alike word
+    for word.
+
     ``at_once`` bounds the episodes played together: memory, never the result. ``progress`` is called with (finished,
     all) episodes. Raises ``UserError`` for an empty panel, a task listed twice, or a panel whose every episode broke.
     """
@@ -65,12 +70,14 @@ def evaluate(
         "panel": panel.name,
         "panel_hash": panel.hash,
         "env": panel.env,
+        "env_facts": environment.facts(panel.tasks[0]),
         "temperature": temperature,
         "attempts": attempts,
         "seed": seed,
         "policy_version": engine.version,
         "template_hash": renderer.hash,
         "rollout": settings.model_dump(mode="json"),
+        "transcripts_hash": _hash(played),
         "episodes": episodes,
         "summary": {**summarise(episodes), "entropy": _entropy(played) if temperature > 0 else None},
     }
@@ -126,6 +133,13 @@ def summarise(episodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _measures(environment: Environment, trajectory: Trajectory) -> dict[str, Any]:
     values = {} if trajectory.faulty else environment.measures(trajectory)
     return {"measures": values} if values else {}
+
+
+def _hash(played: Sequence[Trajectory]) -> str:
+    digest = sha256()
+    for t in played:
+        digest.update(json.dumps([t.task.id, t.attempt, t.goal, [[k.text, k.observation] for k in t.turns_K]]).encode())
+    return digest.hexdigest()
 
 
 def _entropy(played: Sequence[Trajectory]) -> float | None:

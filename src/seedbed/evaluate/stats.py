@@ -130,7 +130,7 @@ def paired_difference(won_a: Outcomes, won_b: Outcomes, seed: int, samples: int 
 
 def difference(result_a: Mapping[str, Any], result_b: Mapping[str, Any], seed: int = 0) -> Difference:
     """``paired_difference`` of two results of ``evaluate``. Raises ``UserError`` if they are not of the same test."""
-    for key in ("panel_hash", "temperature", "template_hash", "rollout"):
+    for key in ("panel_hash", "temperature", "template_hash", "rollout", "env_facts"):
         if result_a.get(key) != result_b.get(key):
             raise UserError(
                 f"two evaluations with different {key} ({result_a.get(key)} and {result_b.get(key)}) cannot be "

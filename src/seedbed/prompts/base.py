@@ -23,6 +23,7 @@ class Wording:
     act: str = "Then give exactly one admissible action inside <action> </action> tags."
     act_only: str = "Answer with exactly one action inside <action> </action> tags."  #: without reasoning
     task: str = "Your task is to:"
+    task_first: bool = False  #: also the first prompt has the task before the observation, as later ones do
     steps: bool = False  #: there is nothing to see at first, and history is each action with what it brought
 
 
@@ -51,14 +52,9 @@ def windowed(
     actions = "Your admissible actions are: [" + ", ".join(f"'{a}'" for a in admissible) + "]" if admissible else ""
     tail = (("actions", actions), ("footer", "Now it is your turn. " + footer(wording, think)))
     if turn == 0:
-        head = (
-            ("role", wording.role),
-            ("now", "" if wording.steps else "Your current observation is:"),
-            ("observation", observation),
-            ("task", task),
-            ("skill", ""),
-        )
-        return Prompt(head + tail)
+        seen = (("now", "" if wording.steps else "Your current observation is:"), ("observation", observation))
+        asked = (("task", task), ("skill", ""))
+        return Prompt((("role", wording.role), *((asked + seen) if wording.task_first else (seen + asked)), *tail))
     recent = history[-keep:] if keep else []
     first = turn - len(recent) + 1
     if wording.steps:

@@ -1,7 +1,7 @@
 """Where does this run leave the paper's? Every setting beside the paper's and the official launcher's value.
 
-The values, their sources and the places where paper and launcher disagree are data: ``paper_values.yaml``. The defaults
-of ``seedbed.config`` are the paper's ALFWorld run, so a setting differs exactly when it is not at its default:
+The values, their sources and the places where paper and launcher disagree are data: ``paper_values.yaml``. A run is
+compared with the paper's run of its own environment; one of an environment that is not in the paper, with ALFWorld's.
 
 * ``same``: the paper's value.
 * ``launcher``: paper and launcher disagree, and this is the launcher's, for the noted reason.
@@ -25,6 +25,15 @@ from seedbed.config import Config, flat
 
 State = Literal["same", "launcher", "unspecified", "ours", "choice", "differs"]
 
+#: Environments of the paper's runs -> how people call them.
+TITLES = {
+    "alfworld": "ALFWorld",
+    "webshop": "WebShop",
+    "search": "Search-QA",
+    "sokoban": "Sokoban",
+    "ezpoints": "EZPoints",
+}
+
 
 class PaperValue(BaseModel):
     """What is known about one setting; the fields are explained in ``paper_values.yaml``."""
@@ -35,6 +44,12 @@ class PaperValue(BaseModel):
     source: str = ""
     note: str = ""
     kind: Literal["", "ours", "choice"] = ""
+    follow: Literal["paper", "launcher"] = "paper"
+
+    @property
+    def expected(self) -> Any:
+        """The value that is no difference; None where neither side states one."""
+        return self.launcher if self.follow == "launcher" or self.paper is None else self.paper
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +63,20 @@ class Row:
 
 
 @cache
-def paper_values() -> dict[str, PaperValue]:
-    """The paper's and launcher's values by dotted setting."""
+def paper_values(env: str = "alfworld") -> dict[str, PaperValue]:
+    """What is known of the paper's run of ``env``, by dotted setting; ALFWorld's if the paper has no such run."""
     text = (files("seedbed.repro") / "paper_values.yaml").read_text(encoding="utf-8")
-    return {key: PaperValue.model_validate(entry) for key, entry in yaml.safe_load(text).items()}
+    env, values = env if env in TITLES else "alfworld", {}
+    for key, entry in yaml.safe_load(text).items():
+        known = {name: value for name, value in entry.items() if name not in TITLES} | entry.get(env, {})
+        known["source"] = known.get("source", "").replace("{env}", env)
+        values[key] = PaperValue.model_validate(known)
+    return values
+
+
+def compared_with(config: Config) -> str:
+    """The run that ``config`` is compared with, in words."""
+    return f"the paper's {TITLES.get(config.env.name, TITLES['alfworld'])} run"
 
 
 def compare(config: Config) -> list[Row]:
@@ -59,12 +84,11 @@ def compare(config: Config) -> list[Row]:
 
     A setting that only an algorithm other than SEED has counts as ``ours``: its name says that the algorithm differs.
     """
-    defaults = dict(flat(Config()))
+    defaults, values = dict(flat(Config())), paper_values(config.env.name)
     rows = []
     for key, value in flat(config):
-        known = paper_values().get(key, PaperValue(kind="ours"))
-        changed = key in defaults and value != defaults[key]
-        rows.append(Row(key, known, value, _state(known, value, changed)))
+        known = values.get(key, PaperValue(kind="ours"))
+        rows.append(Row(key, known, value, _state(known, value, defaults.get(key, value))))
     return rows
 
 
@@ -75,7 +99,7 @@ def paper_diff(config: Config) -> str:
     lines = [
         "# This run beside the paper's",
         "",
-        "Compared with the paper's ALFWorld run (arXiv 2607.14777) and its official launcher (commit 2cf2fad): "
+        f"Compared with {compared_with(config)} (arXiv 2607.14777) and its official launcher (commit 2cf2fad): "
         f"{differing} of {len(rows)} settings differ.",
         "",
         "| setting | paper | launcher | this run | state | source |",
@@ -102,13 +126,13 @@ def diff_lines(config: Config) -> list[str]:
     return lines
 
 
-def _state(known: PaperValue, value: Any, changed: bool) -> State:
+def _state(known: PaperValue, value: Any, default: Any) -> State:
     if known.kind == "choice":
         return "choice"
-    if changed:
-        return "differs"
     if known.kind == "ours":
-        return "ours"
+        return "ours" if value == default else "differs"
+    if value != known.expected:
+        return "differs"
     if known.paper is None:
         return "unspecified"
     return "same" if value == known.paper else "launcher"

@@ -1,148 +1,229 @@
-"""How does an external model annotate trajectories? (Stage 1; any OpenAI-compatible endpoint, GLM-5.2 in the paper)"""
+"""How does an external model annotate trajectories? (Stage 1; any OpenAI-compatible endpoint, GLM-5.2 in the paper)
+
+One answer per distinct prompt, asked by several threads; what the journal holds is not asked again. A call that fails
+is repeated after a while, an answer that does not parse is asked for anew; both are counted. What no repetition would
+mend (key, address, model, a dead server) stops everything at once, and what is in flight then is still waited for.
+"""
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import queue
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from seedbed.prompts.analyzer import answer_schema, kind_of, standalone
+from seedbed.config import AnnotateSettings
+from seedbed.prompts.analyzer import kind_of, standalone
+from seedbed.skills.annotator.client import FORMATS, REFUSED, Client, Fault
+from seedbed.skills.annotator.journal import Answer, Journal, request_hash
+from seedbed.skills.annotator.ledger import Ledger
+from seedbed.skills.annotator.secret import no_key_in_logs, read_key
 from seedbed.skills.parse import parse_analysis
 from seedbed.types import Skill, Trajectory, UserError
 
-if TYPE_CHECKING:
-    import tenacity
-
 _log = logging.getLogger(__name__)
-_LONGEST_WAIT_S = 60.0
+_LONGEST_BACKOFF_S = 60.0
+_LONGEST_WAIT_S = 600.0  # asked for by the server
+_GIVE_UP_AFTER = 10  # trajectories in a row that fail for good
+_BAD_REQUESTS = 3  # refused before anything was ever answered: then it is the request, not the trajectory
 
 
-@dataclass(frozen=True)
 class OpenAIAnnotator:
-    """One call per trajectory, answered in any order.
-
-    The key is read from the environment variable ``api_key_env`` when ``annotate`` runs and is held by the client
-    library alone. ``retries`` counts calls after the first, spent on 429, 5xx, timeouts and lost connections,
-    ``Retry-After`` respected.
+    """Asks for what ``journal`` does not hold yet. ``failed`` counts trajectories without an answer by cause,
+    ``out_of_budget`` tells why the end came early.
     """
 
-    model: str
-    base_url: str
-    api_key_env: str = "OPENAI_API_KEY"
-    temperature: float = 0.0
-    max_tokens: int = 4096  #: paper; the released scripts say 1024
-    concurrency: int = 8
-    timeout_s: float = 60.0
-    retries: int = 5
-
-    def annotate(self, trajectories: Sequence[Trajectory]) -> Iterator[Skill]:
-        """Yield one skill per trajectory as it finishes.
-
-        A call that fails for good yields a skill with status ``api_error`` whose ``raw`` names the error class and HTTP
-        status only, never the server's message (it may quote the key). Raises ``UserError`` if the extra or the key
-        is missing.
-        """
-        calls = _Calls(self)
-        pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="annotate")
-        try:
-            waiting = [pool.submit(calls.one, trajectory) for trajectory in trajectories]
-            for done in as_completed(waiting):
-                yield done.result()
-        finally:  # also when the caller stops early
-            pool.shutdown(cancel_futures=True)
-
-
-class _Calls:
-    """The connection shared by the threads of one ``annotate``."""
-
-    def __init__(self, settings: OpenAIAnnotator) -> None:
-        try:
-            import openai  # noqa: PLC0415 - an extra
-            import tenacity  # noqa: PLC0415
-        except ImportError as error:
-            raise UserError("annotating through an API needs the extra: pip install 'seedbed[openai]'") from error
-        key = os.environ.get(settings.api_key_env)
-        if not key:
+    def __init__(self, settings: AnnotateSettings, journal: Journal) -> None:
+        if not settings.base_url:
             raise UserError(
-                f"the environment variable {settings.api_key_env} holds no API key: set it (any text if "
-                "the server needs none)"
+                "annotate.by=openai needs annotate.base_url or OPENAI_BASE_URL: episodes are sent nowhere that was not "
+                "named (without a server: --by rules or --by policy)"
             )
-        self.settings, self.openai = settings, openai
-        self.client = openai.OpenAI(api_key=key, base_url=settings.base_url, timeout=settings.timeout_s, max_retries=0)
-        # a timeout is a connection error
-        passing = (openai.RateLimitError, openai.InternalServerError, openai.APIConnectionError)
-        self.backoff = tenacity.wait_random_exponential(multiplier=0.5, max=_LONGEST_WAIT_S)
-        self.retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(passing),
-            stop=tenacity.stop_after_attempt(settings.retries + 1),
-            wait=self._wait,
-            reraise=True,
-        )
-        self.structured = True  # until the server refuses it
+        self.settings, self.journal = settings, journal
+        self.secret = read_key(settings.api_key_env)
+        self.client = Client(settings, self.secret)
+        self.ledger = Ledger(settings, journal.rows)
+        self.failed: Counter[str] = Counter()
+        self.out_of_budget = False
+        self.details: set[str] = set()  # why single requests were refused
+        self._halt = threading.Event()
+        self._failed_in_a_row, self._open_at = 0, 0.0
+        self._format = 0  # of FORMATS
+        self._lock = threading.Lock()
 
-    def one(self, trajectory: Trajectory) -> Skill:
-        prompt = standalone(trajectory)
+    def annotate(self, trajectories: Sequence[Trajectory], stop: Callable[[], bool] = lambda: False) -> Iterator[Skill]:
+        """Yield one skill per trajectory as it is settled; trajectories with the same prompt share one answer.
+
+        Once ``stop()`` is true, no call is begun, and those in flight are waited for. Raises ``UserError`` for what
+        the user must mend; what was in flight is yielded first.
+        """
+        by_prompt: dict[str, list[Trajectory]] = {}
+        for trajectory in trajectories:
+            by_prompt.setdefault(standalone(trajectory).text, []).append(trajectory)
+        jobs, results = deque(by_prompt.values()), queue.SimpleQueue[Any]()
+        threads = [  # daemons: a second Ctrl-C need not wait for them
+            threading.Thread(target=self._work, args=(jobs, results), daemon=True)
+            for _ in range(min(self.settings.concurrency, len(jobs)))
+        ]
+        problem: BaseException | None = None
+        with no_key_in_logs(self.secret):
+            try:
+                for thread in threads:
+                    thread.start()
+                running = len(threads)
+                while running:
+                    if stop():
+                        self._halt.set()
+                    try:
+                        item = results.get(timeout=0.1)
+                    except queue.Empty:
+                        continue
+                    if item is None:
+                        running -= 1
+                    elif isinstance(item, BaseException):
+                        problem = problem or item
+                    else:
+                        yield from item
+            finally:  # also when the caller stops early
+                self._halt.set()
+        if problem:
+            raise problem
+
+    def _work(self, jobs: deque[list[Trajectory]], results: queue.SimpleQueue[Any]) -> None:
         try:
-            raw, finish = self._ask(prompt.text)
-        except Exception as error:  # noqa: BLE001 - a call may break in any way; none may cost the other annotations
-            cause = f"{type(error).__name__} {getattr(error, 'status_code', '')}".strip()
-            _log.warning("annotation of %s failed: %s", trajectory.id, cause)
-            return Skill(
-                trajectory=trajectory.id,
-                kind=kind_of(trajectory),
-                status="api_error",
-                raw=cause,
-                source=self.settings.model,
-                version=trajectory.version,
-            )
-        parsed = parse_analysis(raw, finish, prompt_text=dict(prompt.slots)["request"])
+            while not self._halt.is_set():
+                try:
+                    same = jobs.popleft()
+                except IndexError:
+                    break
+                results.put(self._settle(same))
+        except _Halted:
+            pass
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the thread that waits
+            self._halt.set()
+            results.put(error)
+        finally:
+            results.put(None)
+
+    def _settle(self, same: list[Trajectory]) -> list[Skill]:
+        """The skills of trajectories with one prompt; none if the call failed for good."""
+        prompt = standalone(same[0])
+        messages = [{"role": "user", "content": prompt.text}]
+        sampling = {"temperature": self.settings.temperature, "max_tokens": self.settings.max_new_tokens}
+        skills: list[Skill] = []
+        for attempt in range(self.settings.parse_attempts):
+            request = request_hash(self.settings.model, messages, attempt, **sampling)
+            answer = self.journal.answers.get(request)
+            if answer is None:
+                facts = {"request": request, "trajectory": same[0].id, "attempt": attempt}
+                try:
+                    answer = self._ask(messages, facts)
+                except Fault as fault:
+                    self._note_failure(fault, same)
+                    return []
+            skills = [self._skill(trajectory, answer, dict(prompt.slots)["request"]) for trajectory in same]
+            if skills[0].valid:
+                break
+        return skills
+
+    def _skill(self, trajectory: Trajectory, answer: Answer, request: str) -> Skill:
+        parsed = parse_analysis(answer.text, answer.finish, prompt_text=request)
+        withheld = answer.finish == REFUSED and not parsed.ok
         return Skill(
             trajectory=trajectory.id,
             kind=kind_of(trajectory),
-            status=parsed.status.value,
+            status="refused" if withheld else parsed.status.value,
             text=parsed.skill,
             summary=parsed.summary,
-            raw=raw,
+            raw=answer.text,
             repairs=parsed.repairs,
             source=self.settings.model,
             version=trajectory.version,
         )
 
-    def _ask(self, text: str) -> tuple[str, str]:
-        if self.structured:
-            try:
-                return self._call(
-                    text,
-                    response_format={
-                        "type": "json_schema",
-                        "json_schema": {"name": "hindsight_skill", "strict": True, "schema": answer_schema()},
-                    },
-                )
-            except self.openai.BadRequestError:
-                answer = self._call(text)
-                self.structured = False  # only now: a request that is bad in itself says nothing about the schema
-                return answer
-        return self._call(text)
+    def _ask(self, messages: list[dict[str, str]], facts: dict[str, Any]) -> Answer:
+        """An answer, by as many calls as it takes. Raises ``Fault`` when the retries are used up."""
+        import tenacity  # noqa: PLC0415 - an extra
 
-    def _call(self, text: str, **extra: Any) -> tuple[str, str]:
-        settings = self.settings
-        completion = self.retrying.copy()(
-            self.client.chat.completions.create,
-            model=settings.model,
-            messages=[{"role": "user", "content": text}],
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            **extra,
+        backoff = tenacity.wait_random_exponential(multiplier=0.5, max=_LONGEST_BACKOFF_S)
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            fault: Any = state.outcome.exception() if state.outcome else None
+            return backoff(state) if fault.wait is None else min(fault.wait, _LONGEST_WAIT_S)
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(lambda e: isinstance(e, Fault) and e.cause != "bad_request"),
+            stop=tenacity.stop_after_attempt(self.settings.retries + 1),
+            wait=wait,
+            sleep=tenacity.sleep_using_event(self._halt),
+            reraise=True,
         )
-        choice = completion.choices[0]
-        return choice.message.content or "", choice.finish_reason or "stop"
+        return retrying(self._try, messages, facts)
 
-    def _wait(self, state: tenacity.RetryCallState) -> float:
-        """Seconds before the next try: the server's ``Retry-After`` if it gives one, else exponential with jitter."""
-        error = state.outcome.exception() if state.outcome else None
-        response: Any = getattr(error, "response", None)
-        asked = response.headers.get("retry-after", "") if response is not None else ""
-        return min(float(asked), _LONGEST_WAIT_S) if asked.isdecimal() else self.backoff(state)
+    def _try(self, messages: list[dict[str, str]], facts: dict[str, Any]) -> Answer:
+        """One call, or one per output format that the server refuses."""
+        for number in range(self._format, len(FORMATS)):
+            try:
+                answer = self._call(messages, facts, number)
+            except Fault as fault:
+                if fault.cause == "bad_request" and number + 1 < len(FORMATS):
+                    continue
+                raise
+            # only now: a request that is bad in itself says nothing about the format
+            self._format = max(self._format, number)
+            return answer
+        raise AssertionError("the last format is none at all")
+
+    def _call(self, messages: list[dict[str, str]], facts: dict[str, Any], number: int) -> Answer:
+        while not self._halt.is_set() and time.monotonic() < self._open_at:
+            self._halt.wait(self._open_at - time.monotonic())
+        size = len(messages[0]["content"].encode("utf-8", "replace"))
+        begun = self.ledger.admit(
+            size,
+            self._halt.is_set,
+            lambda most_in, most_out: self.journal.begin(**facts, bytes=size, most_in=most_in, most_out=most_out),
+        )
+        if begun is None:
+            if not self._halt.is_set():
+                self.out_of_budget = True
+                self._halt.set()
+            raise _Halted
+        answer, status = None, "unknown"
+        try:
+            answer = self.client.call(messages, FORMATS[number])
+            status = "answered"
+        except Fault as fault:
+            status = fault.cause
+            if fault.cause == "rate_limit" and fault.wait:  # the limit is the account's: the other threads wait too
+                self._open_at = max(self._open_at, time.monotonic() + min(fault.wait, _LONGEST_WAIT_S))
+            raise
+        except UserError:
+            status = "refused"
+            raise
+        finally:
+            self.ledger.ended(self.journal.end(begun, status, answer))
+        self._failed_in_a_row = 0
+        return answer
+
+    def _note_failure(self, fault: Fault, same: list[Trajectory]) -> None:
+        _log.warning("annotation of %s failed: %s", same[0].id, fault.cause)
+        with self._lock:
+            self.failed[fault.cause] += len(same)
+            self.details |= {fault.detail} - {""}
+            self._failed_in_a_row += 1
+            refused = self.failed["bad_request"] >= _BAD_REQUESTS and not self.ledger.answered
+            dead = self._failed_in_a_row >= _GIVE_UP_AFTER
+        if refused:
+            raise UserError(f"the server refuses the requests ({fault.detail}): see annotate.model and max_new_tokens")
+        if dead:
+            raise UserError(
+                f"{_GIVE_UP_AFTER} trajectories in a row got no answer (the last one: {fault.cause}): see whether "
+                f"{self.settings.base_url} works, then run the same command again"
+            )
+
+
+class _Halted(Exception):
+    """No further call is wanted: a stop, a problem elsewhere, or the end of the budget."""

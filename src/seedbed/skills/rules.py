@@ -1,7 +1,8 @@
 """How a household episode is annotated by rules: the offline stand-in for the external analyzer of Stage 1.
 
 ``annotate`` sees what an external analyzer would see (goal, actions, observations, outcome) and nothing of the game. A
-success gives a workflow, a failure an avoidance rule (paper 1.1); no text names an instance such as ``drawer 3``. The
+success gives a workflow, a failure an avoidance rule (paper 1.1); no text names an instance such as ``drawer 3``.
+Episodes of both formats of the games get the same texts: a skill says what to do, the game how to word it. The
 wordings and the detection of mistakes are ours.
 """
 

@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
@@ -36,10 +37,38 @@ class SftRow:
     task: str
 
 
-def build_rows(
-    trajectories: Sequence[Trajectory], skills: Mapping[str, Skill], renderer: Renderer, max_tokens: int
-) -> list[SftRow]:
-    """One row per trajectory with a valid skill, never cut. Raises ``UserError`` if a row is over ``max_tokens``."""
+@dataclass(frozen=True, slots=True)
+class SftSet:
+    """Rows by split, the rows left out for their length, and the skills all of them come from."""
+
+    train: Sequence[SftRow]
+    validation: Sequence[SftRow]
+    dropped: Sequence[SftRow]
+    skills: Mapping[str, Skill]
+
+    def summary(self, max_tokens: int) -> dict[str, Any]:
+        """Counts, and the lengths in tokens against the limit: the content of ``sft_set.json``."""
+        lengths = np.array([len(row.ids_T) for row in (*self.train, *self.validation)])
+        return {
+            "rows": {"train": len(self.train), "validation": len(self.validation)},
+            "tasks": {
+                "train": len({row.task for row in self.train}),
+                "validation": len({row.task for row in self.validation}),
+            },
+            "skills_not_valid": sum(not skill.valid for skill in self.skills.values()),
+            "tokens": {
+                "limit": max_tokens,
+                "longest": int(lengths.max()),
+                "median": float(np.median(lengths)),
+                "total": int(lengths.sum()),
+                "answers": sum(int(row.answer_T.sum()) for row in (*self.train, *self.validation)),
+            },
+            "dropped_too_long": [{"trajectory": r.trajectory, "tokens": len(r.ids_T)} for r in self.dropped],
+        }
+
+
+def build_rows(trajectories: Sequence[Trajectory], skills: Mapping[str, Skill], renderer: Renderer) -> list[SftRow]:
+    """One row per trajectory with a valid skill, of any length, never cut."""
     rows = []
     for trajectory in trajectories:
         skill = skills.get(trajectory.id)
@@ -50,10 +79,6 @@ def build_rows(
             [*renderer.tokenizer.encode(answer_text(skill), add_special_tokens=False), renderer.stop_id], np.int32
         )
         ids = np.concatenate([context.ids_T, answer]).astype(np.int32)
-        if len(ids) > max_tokens:
-            raise UserError(
-                f"the Stage-1 row of {trajectory.id} has {len(ids)} tokens, over sft.max_tokens={max_tokens}: raise it"
-            )
         answer_T, action_T = np.zeros(len(ids), bool), np.zeros(len(ids), bool)
         answer_T[len(context.ids_T) :] = True
         for sample in (
@@ -67,6 +92,23 @@ def build_rows(
     return rows
 
 
+def within(
+    rows: Sequence[SftRow], max_tokens: int, too_long: Literal["error", "drop"]
+) -> tuple[list[SftRow], list[SftRow]]:
+    """(rows of at most ``max_tokens`` tokens, longer ones). Raises ``UserError`` if there are longer ones and
+    ``too_long`` is "error".
+    """
+    over = [row for row in rows if len(row.ids_T) > max_tokens]
+    if over and too_long == "error":
+        longest = max(over, key=lambda row: len(row.ids_T))
+        raise UserError(
+            f"{len(over)} of {len(rows)} Stage-1 rows are over sft.max_tokens={max_tokens} (the longest, of "
+            f"{longest.trajectory}, has {len(longest.ids_T)} tokens): raise it, or leave them out with "
+            "sft.too_long=drop"
+        )
+    return [row for row in rows if len(row.ids_T) <= max_tokens], over
+
+
 def split_rows(rows: Sequence[SftRow], share: float, seed: int) -> tuple[list[SftRow], list[SftRow]]:
     """(train, validation) by task, never by sample; a pure function of task ids and seed."""
     tasks = sorted({row.task for row in rows}, key=lambda t: hashlib.blake2b(f"{seed}/{t}".encode()).digest())
@@ -74,21 +116,19 @@ def split_rows(rows: Sequence[SftRow], share: float, seed: int) -> tuple[list[Sf
     return [r for r in rows if r.task not in held], [r for r in rows if r.task in held]
 
 
-def save_rows(
-    folder: Path, train: Sequence[SftRow], validation: Sequence[SftRow], skills: Mapping[str, Skill], collect_dir: Path
-) -> None:
+def save_rows(folder: Path, rows: SftSet, collect_dir: Path) -> None:
     """``sft_data.jsonl`` (lineage, one line a row) and ``sft_data.safetensors`` (tokens)."""
     hashes = trajectory_hashes(collect_dir)
-    both = [*((r, "train") for r in train), *((r, "validation") for r in validation)]
+    both = [*((r, "train") for r in rows.train), *((r, "validation") for r in rows.validation)]
     lines = [
         {
             "index": i,
             "split": split,
             "trajectory": row.trajectory,
             "task": row.task,
-            "skill_source": skills[row.trajectory].source,
+            "skill_source": rows.skills[row.trajectory].source,
             "sha256": hashes[row.trajectory],
-            "response": answer_text(skills[row.trajectory]),
+            "response": answer_text(rows.skills[row.trajectory]),
             "tokens": len(row.ids_T),
             "collect_dir": os.path.relpath(collect_dir, folder),
         }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from seedbed.config import Config
 from seedbed.skills import rules
-from seedbed.skills.analyze import analyze
+from seedbed.skills.analyze import analyze, coverage
+from seedbed.skills.annotator.journal import Journal, only_one
 from seedbed.track.run import Run
 from seedbed.track.store import append_jsonl, read_skills, skill_line
 from seedbed.train.collect import read_collected
@@ -15,66 +19,134 @@ from seedbed.train.model import load_engine, same_tokens
 from seedbed.types import Skill, Trajectory, UserError
 
 _BATCH = 64
+Report = Callable[[int, int, int], None]
 
 
-def annotate(
-    run: Run,
-    config: Config,
-    source: str,
-    report: Callable[[int, int, int], None] = lambda done, total, valid: None,
-    **external: object,
-) -> None:
+def annotate(run: Run, config: Config, by: str, report: Report = lambda done, total, valid: None) -> dict[str, Any]:
     """Append one line per trajectory to ``skills.jsonl``; trajectories that have a skill there are not asked again.
 
-    ``source``: "rules", "policy" (the model that collected) or "openai" (``external``: model, base_url, ...).
-    ``report(done, total, valid)`` counts trajectories.
+    ``by``: "rules", "policy" (the model that collected) or "openai" (``config.annotate``). ``report(done, total,
+    valid)`` counts trajectories. Returns what ``annotate.json`` of the run then holds, whatever the end: how many
+    skills of each status, and for "openai" calls, faults, tokens and cost since the run was collected.
     """
-    todo = [t for t in read_collected(run) if not t.faulty and t.turns_K]
-    total = len(todo)
-    have = {s.trajectory: s for s, _ in read_skills(run.skills)} if run.skills.exists() else {}
-    have = {key: s for key, s in have.items() if s.status != "api_error"}  # a call that failed is made again
-    author = external["model"] if source == "openai" else source
-    others = {s.source for s in have.values()} - {author}
-    if others:
-        raise UserError(f"{run.skills} holds skills by {', '.join(others)}: move it away to annotate by {author}")
-    valid, failed, done = sum(s.valid for s in have.values()), 0, len(have)
-    with Interrupt() as interrupt:
-        for skill in _skills(run, [t for t in todo if t.id not in have], config, source, external):
-            append_jsonl(run.skills, [skill_line(skill, update=0)])
-            done, valid = done + 1, valid + skill.valid
-            failed += skill.status == "api_error"
-            report(done, total, valid)
-            if interrupt.requested and done < total:
-                raise Stopped(f"stopped after {done} of {total} skills; run the same command again to go on")
-    if failed:
-        raise UserError(
-            f"{failed} of {total} calls failed for good (causes are in {run.skills}); what was answered is kept: "
-            "run the same command again to ask for the rest"
-        )
+    with only_one(run.path / "annotate.lock"):
+        todo = {t.id: t for t in read_collected(run) if not t.faulty and t.turns_K}
+        have = {s.trajectory: s for s, _ in read_skills(run.skills)} if run.skills.exists() else {}
+        author = config.annotate.model if by == "openai" else by
+        others = {s.source for s in have.values()} - {author}
+        if others:
+            raise UserError(f"{run.skills} holds skills by {', '.join(others)}: move it away to annotate by {author}")
+        missing = [t for key, t in todo.items() if key not in have]
+        work = _External(run, config) if by == "openai" else _Own(run, config, by)
+        try:
+            with Interrupt() as interrupt:
+                for skill in work.skills(missing, lambda: interrupt.requested):
+                    append_jsonl(run.skills, [skill_line(skill, update=0)])
+                    have[skill.trajectory] = skill
+                    report(len(have), len(todo), sum(s.valid for s in have.values()))
+                if interrupt.requested and len(have) < len(todo):
+                    raise Stopped(
+                        f"stopped after {len(have)} of {len(todo)} skills; run the same command again to go on"
+                    )
+            work.check(len(have), len(todo))
+        finally:
+            summary = {"by": by, "author": author, "trajectories": len(todo), "annotated": len(have)}
+            summary |= {**coverage(have, todo.values()), **work.account()}
+            run.write_json("annotate.json", summary)
+            work.close()
+    return summary
 
 
-def _skills(
-    run: Run, trajectories: Sequence[Trajectory], config: Config, source: str, external: dict[str, object]
-) -> Iterable[Skill]:
-    if source == "rules":
-        return (_by_rules(t) for t in trajectories)
-    if source == "policy":
-        return _by_policy(run, trajectories, config)
-    if source == "openai":
+def settings_from_environment() -> dict[str, str]:
+    """Model and address as clients of such servers are usually told; what a command is told goes before them."""
+    found = {"model": os.environ.get("OPENAI_MODEL"), "base_url": os.environ.get("OPENAI_BASE_URL")}
+    return {name: value for name, value in found.items() if value}
+
+
+class _Own:
+    """Rules and policy: nothing is paid and nothing fails."""
+
+    def __init__(self, run: Run, config: Config, by: str) -> None:
+        self.run, self.config, self.by = run, config, by
+
+    def skills(self, trajectories: Sequence[Trajectory], stop: Callable[[], bool]) -> Iterator[Skill]:
+        by = {"rules": _by_rules, "policy": _by_policy}[self.by]
+        for skill in by(self.run, trajectories, self.config):
+            yield skill
+            if stop():
+                return
+
+    def check(self, done: int, total: int) -> None:
+        pass
+
+    def account(self) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+class _External:
+    """An external analyzer: calls are journalled, paid, and may fail."""
+
+    def __init__(self, run: Run, config: Config) -> None:
         from seedbed.skills.openai_annotator import OpenAIAnnotator  # noqa: PLC0415 - an extra
 
-        return OpenAIAnnotator(**external).annotate(trajectories)
-    raise UserError(f"annotator {source!r} is unknown: use rules, policy or openai")
+        self.journal = Journal(run.path / "annotations.jsonl")
+        self.annotator = OpenAIAnnotator(config.annotate, self.journal)
+        self.settings = config.annotate
+
+    def skills(self, trajectories: Sequence[Trajectory], stop: Callable[[], bool]) -> Iterator[Skill]:
+        yield from self.annotator.annotate(trajectories, stop)
+
+    def check(self, done: int, total: int) -> None:
+        failed: Counter[str] = self.annotator.failed
+        if self.annotator.out_of_budget:
+            raise Stopped(
+                f"the budget has no room for another call: {done} of {total} trajectories are annotated, "
+                f"{spent(self.account())}; raise annotate.budget_tokens or annotate.budget_usd and run the same "
+                "command again to go on"
+            )
+        if failed:
+            causes = ", ".join(f"{count} {cause}" for cause, count in failed.most_common())
+            said = "".join(f"; a refusal: {detail}" for detail in sorted(self.annotator.details)[:1])
+            raise UserError(
+                f"{failed.total()} of {total} trajectories got no answer ({causes}{said}); what was answered is kept: "
+                "run the same command again to ask for the rest"
+            )
+
+    def account(self) -> dict[str, Any]:
+        return {"base_url": self.settings.base_url, **self.annotator.ledger.summary()}
+
+    def close(self) -> None:
+        self.journal.close()
 
 
-def _by_rules(trajectory: Trajectory) -> Skill:
-    try:
-        return rules.annotate(trajectory)
-    except ValueError as error:
-        raise UserError(f"the rules know household tasks only ({error}): annotate --by policy or openai") from error
+def spent(account: dict[str, Any]) -> str:
+    """The account of an external analyzer in words."""
+    again, tokens, lost = (account[name] for name in ("asked_again_unparsed", "tokens", "tokens_maybe_charged"))
+    words = f"{account['calls']} calls, {account['paid_calls']} answered"
+    if again:
+        words += f" ({again} asked again because they did not parse)"
+    if account["faults"]:
+        words += ", without an answer: " + ", ".join(f"{n} {cause}" for cause, n in account["faults"].items())
+    words += f"; {tokens['in']:,} tokens in and {tokens['out']:,} out"
+    if sum(lost.values()):
+        words += f", at most {sum(lost.values()):,} more for lost answers"
+    return words + (f"; at most ${account['cost_usd']:.4f}" if account["cost_usd"] is not None else "")
+
+
+def _by_rules(run: Run, trajectories: Sequence[Trajectory], config: Config) -> Iterator[Skill]:
+    for trajectory in trajectories:
+        try:
+            yield rules.annotate(trajectory)
+        except ValueError as error:
+            raise UserError(f"the rules know household tasks only ({error}): annotate --by policy or openai") from error
 
 
 def _by_policy(run: Run, trajectories: Sequence[Trajectory], config: Config) -> Iterator[Skill]:
+    if not trajectories:
+        return
     engine, renderer = load_engine(config.model)
     same_tokens(run, config.model, renderer)
     for start in range(0, len(trajectories), _BATCH):

@@ -2,60 +2,92 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import json
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from seedbed.config import Config
-from seedbed.envs.base import make_environment
-from seedbed.rollout import collect_groups
+from seedbed.envs.base import Environment, environment_from
+from seedbed.rollout import check_faults, collect_groups
 from seedbed.track.run import Run
 from seedbed.track.store import parts, read_part, write_part
+from seedbed.train.actor import load_actor
 from seedbed.train.interrupt import Interrupt, Stopped
-from seedbed.train.model import load_engine, model_facts
-from seedbed.types import Task, Trajectory, UserError
+from seedbed.types import Task, Trajectory, UserError, as_dict
 
 _TASKS_A_PART = 20
 
 
 def collect(
-    run: Run, config: Config, report: Callable[[int, int, float], None] = lambda done, total, success: None
+    run: Run, config: Config, report: Callable[[int, int, float | None], None] = lambda done, total, success: None
 ) -> None:
     """Play ``collect.tasks`` tasks ``collect.attempts`` times into ``trajectories/c*.jsonl``.
 
-    Finished parts are kept on resume. ``report(done, total, success)`` counts episodes. Raises ``Stopped`` after a
-    Ctrl-C.
+    ``tasks.jsonl`` lists the tasks drawn, with the rule and the file each comes from. On resume every stored
+    (task, attempt) is kept, and what is missing, or was a fault, is played: as it would have been the first time.
+    ``report(done, total, success)`` counts episodes; success is of the finished parts. Raises ``Stopped`` after a
+    Ctrl-C, and ``UserError`` at a part with more faults than ``train.max_fault_share``, which is then not stored.
     """
-    environment = make_environment(config.env.name, **config.env.options)
-    engine, renderer = load_engine(config.model)
+    environment = environment_from(config.env)
+    actor = load_actor(config, environment)
     tasks = draw_balanced(environment.tasks(config.env.train_split), config.collect.tasks, config.seed)
-    run.begin(config, "collect", **model_facts(config.model, renderer))
-    settings = config.rollout.model_copy(update={"temperature": config.collect.temperature})
-    have = set(parts(run.trajectories)) if run.trajectories.is_dir() else set()
-    done, won = 0, 0
+    run.begin(config, "collect", **actor.facts, env_facts=environment.facts(tasks[0]))
+    _write_tasks(run, environment, tasks, config)
+    settings = actor.rollout.model_copy(update={"temperature": config.collect.temperature})
+    attempts = config.collect.attempts
+    total, done, won = len(tasks) * attempts, 0, 0
     with Interrupt() as interrupt:
         for start in range(0, len(tasks), _TASKS_A_PART):
-            name = f"c{start // _TASKS_A_PART:04d}"
-            if name in have:
-                trajectories = [t for t, _ in read_part(run.trajectories, name)]
-            else:
+            part, name = tasks[start : start + _TASKS_A_PART], f"c{start // _TASKS_A_PART:04d}"
+            have = _stored(run, name)
+            pairs = [(task.id, attempt) for task in part for attempt in range(attempts)]
+            missing = set(pairs) - have.keys()
+            if missing:
                 groups = collect_groups(
-                    engine,
+                    actor.engine,
                     environment,
-                    renderer,
+                    actor.renderer,
                     settings,
-                    tasks[start : start + _TASKS_A_PART],
-                    config.collect.attempts,
+                    part,
+                    attempts,
                     seed=config.seed,
+                    only=missing,
+                    progress=_after(report, done + len(have), total, won / done if done else None),
                 )
-                trajectories = [t for group in groups for t in group.attempts_G]
-                write_part(run.trajectories, name, trajectories)
-                engine.release()
-            done, won = done + len(trajectories), won + sum(t.won for t in trajectories)
-            report(done, len(tasks) * config.collect.attempts, won / done)
+                played = [t for group in groups for t in group.attempts_G]
+                check_faults(played, config.train)
+                have |= {(t.task.id, t.attempt): t for t in played}
+                write_part(run.trajectories, name, [have[pair] for pair in pairs])
+                actor.release()
+            done, won = done + len(have), won + sum(t.won for t in have.values())
+            report(done, total, won / done)
             if interrupt.requested and start + _TASKS_A_PART < len(tasks):
                 raise Stopped(f"stopped after {done} episodes; go on with: seedbed collect --resume {run.path}")
+
+
+def _after(
+    report: Callable[[int, int, float | None], None], before: int, total: int, success: float | None
+) -> Callable[[int, int], None]:
+    return lambda finished, _: report(before + finished, total, success)
+
+
+def _stored(run: Run, name: str) -> dict[tuple[str, int], Trajectory]:
+    """Episodes of a part by (task, attempt), without faults: a broken game may be whole again."""
+    if not (run.trajectories / f"{name}.jsonl").is_file():
+        return {}
+    return {(t.task.id, t.attempt): t for t, _ in read_part(run.trajectories, name) if not t.faulty}
+
+
+def _write_tasks(run: Run, environment: Environment, tasks: Sequence[Task], config: Config) -> None:
+    if (run.path / "tasks.jsonl").is_file():
+        return
+    kinds = Counter(task.kind for task in tasks)
+    shares = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
+    rule = f"balanced over kinds ({shares}), seed {config.seed}, from split {config.env.train_split}"
+    lines = [{**as_dict(task), "rule": rule, **environment.source(task)} for task in tasks]
+    run.write("tasks.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
 
 
 def draw_balanced(tasks: Sequence[Task], count: int, seed: int) -> list[Task]:

@@ -15,11 +15,15 @@ from seedbed.config import ModelSettings
 from seedbed.engines.torch_engine import TorchEngine
 from seedbed.render import Renderer
 from seedbed.track.run import Run
+from seedbed.train.lora import merged
 from seedbed.types import UserError
 
 
-def resolve(path: str) -> Path:
-    """The folder of a model: a path, or ``tiny`` for the packaged one. Raises ``UserError`` naming what is missing."""
+def resolve(path: str, weights: bool = True) -> Path:
+    """The folder of a model: a path, or ``tiny`` for the packaged one. Raises ``UserError`` naming what is missing.
+
+    Without ``weights`` those may be absent: a served model needs its tokenizer here.
+    """
     if path == "tiny":
         with as_file(files("seedbed.presets") / "tiny") as folder:
             return folder
@@ -35,7 +39,7 @@ def resolve(path: str) -> Path:
     for name in ("config.json", "tokenizer.json"):
         if not (folder / name).is_file():
             raise UserError(f"model.path {path!r} holds no {name}: it is not a Hugging Face model folder")
-    if not list(folder.glob("*.safetensors")):
+    if weights and not list(folder.glob("*.safetensors")):
         raise UserError(
             f"model.path {path!r} holds no .safetensors weights (seedbed loads no pickles): "
             "convert it with save_pretrained"
@@ -43,19 +47,29 @@ def resolve(path: str) -> Path:
     return folder
 
 
-def load_policy(settings: ModelSettings) -> tuple[nn.Module, Renderer]:
-    """Model (in eval mode: no dropout anywhere, so that scorer and learner agree) and renderer."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415 - slow import, not needed by `--help`
-    from transformers.utils import logging  # noqa: PLC0415
+def load_renderer(settings: ModelSettings) -> Renderer:
+    """Tokenizer and chat template alone."""
+    from transformers import AutoTokenizer  # noqa: PLC0415 - slow import, not needed by `--help`
 
-    logging.disable_progress_bar()  # loading takes a moment; our own bars are for long work
-    folder = resolve(settings.path)
+    folder = resolve(settings.path, weights=not settings.server)
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except Exception as error:
         raise UserError(
             f"the tokenizer files in {folder} cannot be read ({_first_line(error)}): copy them again"
         ) from error
+    return Renderer(tokenizer, settings.template_options, settings.path)
+
+
+def load_policy(settings: ModelSettings) -> tuple[nn.Module, Renderer]:
+    """Model (in eval mode: no dropout anywhere, so that scorer and learner agree) and renderer."""
+    from transformers import AutoModelForCausalLM  # noqa: PLC0415 - slow import
+    from transformers.utils import logging  # noqa: PLC0415
+
+    if settings.server:
+        raise UserError("model.server is for collect and eval: here the weights are needed in process, leave it empty")
+    logging.disable_progress_bar()  # loading takes a moment; our own bars are for long work
+    folder, renderer = resolve(settings.path), load_renderer(settings)
     try:
         model, info = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -73,12 +87,12 @@ def load_policy(settings: ModelSettings) -> tuple[nn.Module, Renderer]:
             f"the weights in {folder} lack {sorted(info['missing_keys'])[0]} and {len(info['missing_keys']) - 1} more: "
             "what is not there would be random; copy the folder again"
         )
-    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+    if len(renderer.tokenizer) > model.get_input_embeddings().num_embeddings:
         raise UserError(
-            f"the tokenizer in {folder} has {len(tokenizer)} tokens, the model "
+            f"the tokenizer in {folder} has {len(renderer.tokenizer)} tokens, the model "
             f"{model.get_input_embeddings().num_embeddings}: they do not belong together"
         )
-    return model.to(pick_device(settings.device)).eval(), Renderer(tokenizer, settings.template_options, settings.path)
+    return model.to(pick_device(settings.device)).eval(), renderer
 
 
 def _first_line(error: Exception) -> str:
@@ -99,11 +113,11 @@ def pick_device(name: str) -> str:
 
 
 def save_policy(model: nn.Module, renderer: Renderer, folder: Path) -> None:
-    """A plain Hugging Face folder: what ``from_pretrained`` of transformers loads without seedbed."""
+    """A plain Hugging Face folder: what ``from_pretrained`` of transformers loads without seedbed (or peft)."""
     attention = model.config._attn_implementation
     model.set_attn_implementation("sdpa")
     try:
-        model.save_pretrained(folder, safe_serialization=True)
+        model.save_pretrained(folder, safe_serialization=True, state_dict=merged(model))
     finally:
         model.set_attn_implementation(attention)
     renderer.tokenizer.save_pretrained(folder)
@@ -111,7 +125,8 @@ def save_policy(model: nn.Module, renderer: Renderer, folder: Path) -> None:
 
 def model_facts(settings: ModelSettings, renderer: Renderer) -> dict[str, Any]:
     """What a manifest says of the model: every file of its folder by hash (tokenizer too) and the chat template."""
-    return {"model": folder_hashes(resolve(settings.path)), "template_hash": renderer.hash}
+    folder = resolve(settings.path, weights=not settings.server)
+    return {"model": folder_hashes(folder), "template_hash": renderer.hash}
 
 
 def same_tokens(collected: Run, settings: ModelSettings, renderer: Renderer) -> None:

@@ -26,10 +26,10 @@ from seedbed.algo import make_algorithm
 from seedbed.config import Config
 from seedbed.engines.base import ScoreRow
 from seedbed.engines.torch_engine import TorchEngine
-from seedbed.envs.base import Environment, make_environment
+from seedbed.envs.base import Environment, environment_from
 from seedbed.envs.panels import load_panel
 from seedbed.evaluate.run import evaluate
-from seedbed.rollout import collect_groups
+from seedbed.rollout import check_faults, collect_groups
 from seedbed.samples import build_samples
 from seedbed.scoring import score_pairs
 from seedbed.skills.analyze import analyze
@@ -55,7 +55,7 @@ class Trainer:
                 f"model.dtype={config.model.dtype} cannot be trained: optimiser steps of 1e-6 vanish in it; use float32"
             )
         self.run, self.config = run, config
-        self.environment: Environment = make_environment(config.env.name, **config.env.options)
+        self.environment: Environment = environment_from(config.env)
         self.tasks: Sequence[Task] = self.environment.tasks(config.env.train_split)
         if len(self.tasks) < config.train.tasks:
             raise UserError(
@@ -95,7 +95,8 @@ class Trainer:
         """All remaining updates. Raises ``Stopped`` after a Ctrl-C; whatever stops it, finished updates are saved."""
         settings = self.config.train
         panel = {"name": self.panel.name, "hash": self.panel.hash} if self.panel else None
-        self.run.begin(self.config, "train", **model_facts(self.config.model, self.renderer), panel=panel)
+        facts = model_facts(self.config.model, self.renderer) | {"env_facts": self.environment.facts(self.tasks[0])}
+        self.run.begin(self.config, "train", **facts, panel=panel)
         with Interrupt() as interrupt:
             try:
                 while self.done < settings.updates:
@@ -129,13 +130,8 @@ class Trainer:
                 seed=update_seed(config.seed, self.done),
             )
         batch = Batch(groups)
+        check_faults(batch.trajectories, config.train)
         row: dict[str, Any] = {"update": self.done + 1, **episode_metrics(batch)}
-        if row["faults"] > config.train.max_fault_share * row["episodes"]:
-            cause = next(t.cause for t in batch.trajectories if t.faulty)
-            raise UserError(
-                f"{row['faults']} of {row['episodes']} episodes broke (first cause: {cause}), over "
-                f"train.max_fault_share={config.train.max_fault_share}: the environment needs mending, not the policy"
-            )
         with clock.phase("analyze"):
             if self.algorithm.needs_skills:
                 batch.skills = analyze(self.engine, self.renderer, batch.trajectories, config.analyzer)

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from seedbed.render import Renderer
+from seedbed.train.lora import read_adapter, save_adapter
 from seedbed.train.model import save_policy
 from seedbed.types import UserError
 
@@ -29,12 +30,16 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer,
     facts: dict[str, Any],
 ) -> Path:
-    """``folder/u<update>/`` with ``policy/`` (plain Hugging Face folder), ``optimizer.safetensors``, ``state.json``."""
+    """``folder/u<update>/`` with ``policy/`` (plain Hugging Face folder), ``optimizer.safetensors``, ``state.json``.
+
+    With LoRA, ``policy/`` has the adapter merged in, and ``adapter/`` holds it for going on.
+    """
     final = folder / f"u{update:04d}"
     part = folder / f".u{update:04d}.part"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     save_policy(model, renderer, part / "policy")
+    save_adapter(model, part / "adapter")
     names = {parameter: name for name, parameter in model.named_parameters()}
     tensors = {
         f"{key}/{names[parameter]}": value
@@ -66,13 +71,17 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
         state = json.loads((path / "state.json").read_text("utf-8"))
         if state["update"] != int(path.name[1:]) or not isinstance(state["optimizer_steps"], int):
             raise ValueError("state.json was edited")
-        weights = {k: v for file in sorted((path / "policy").glob("*.safetensors")) for k, v in load_file(file).items()}
+        if (path / "adapter").is_dir():
+            weights = read_adapter(model, path / "adapter")
+        else:
+            files = sorted((path / "policy").glob("*.safetensors"))
+            weights = {k: v for file in files for k, v in load_file(file).items()}
         moments = load_file(path / "optimizer.safetensors")
     except Exception as error:
         raise UserError(
             f"checkpoint {path} cannot be read ({error}): delete it to go on from the one before"
         ) from error
-    missing = set(dict(model.named_parameters())) - set(weights)
+    missing = {name for name, p in model.named_parameters() if p.requires_grad} - set(weights)
     if missing:
         raise UserError(f"checkpoint {path} lacks weights ({sorted(missing)[0]}, ...): it belongs to another model")
     model.load_state_dict(weights, strict=False)

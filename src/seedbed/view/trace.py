@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,67 +30,124 @@ class Chain:
     skill: Skill
     trajectory: Trajectory
     part: Path  #: the file that holds the episode
+    source: dict[str, Any] | None  #: the task's line of ``tasks.jsonl``: the rule that drew it and the file it is of
 
 
-def trace(run: Path, sample: int) -> Chain:
-    """Follow row ``sample`` of an sft run. Raises ``UserError`` naming the link that is missing or was edited."""
-    path = run / "sft_data.jsonl"
-    if not path.is_file():
-        raise UserError(f"{run} holds no Stage-1 rows (sft_data.jsonl): give the folder of an sft run")
-    rows = list(read_jsonl(path))
-    row = next((r for r in rows if r["index"] == sample), None)
-    if row is None:
-        raise UserError(f"{path} has no row {sample}: its rows are 0 to {len(rows) - 1}")
-    collected = run / row["collect_dir"]
-    if not (collected / "trajectories").is_dir():
+class Lineage:
+    """The records of one sft run and of the collect run that it names, read once."""
+
+    def __init__(self, run: Path) -> None:
+        """Raises ``UserError`` naming a file that is missing or damaged."""
+        self.path = run / "sft_data.jsonl"
+        if not self.path.is_file():
+            raise UserError(f"{run} holds no Stage-1 rows (sft_data.jsonl): give the folder of an sft run")
+        self.run = run
+        self.rows = {row["index"]: row for row in read_jsonl(self.path)}
+        self._episodes: dict[Path, dict[str, tuple[Path, str]]] = {}
+        self._skills: dict[Path, dict[str, list[Skill]]] = {}
+
+    def chain(self, sample: int) -> Chain:
+        """Follow row ``sample``. Raises ``UserError`` naming the link that is missing or was edited."""
+        row = self.rows.get(sample)
+        if row is None:
+            raise UserError(f"{self.path} has no row {sample}: its rows are 0 to {len(self.rows) - 1}")
+        collected = self.run / row["collect_dir"]
+        if not (collected / "trajectories").is_dir():
+            raise UserError(
+                f"the collect directory {row['collect_dir']} named by row {sample} of {self.path} is missing: "
+                "restore it"
+            )
+        trajectory, part = self._episode(collected / "trajectories", row)
+        if trajectory.task.id != row["task"]:
+            raise UserError(
+                f"row {sample} of {self.path} names task {row['task']!r}, but its episode is of "
+                f"{trajectory.task.id!r}: the row was edited"
+            )
+        return Chain(row, self._skill(collected / "skills.jsonl", row), trajectory, part, _source(collected, row))
+
+    def rows_of(self, name: str) -> list[int]:
+        """The way back: rows made from an episode or task, by its id. Raises ``UserError`` if there is none."""
+        found = [index for index, row in self.rows.items() if name in (row["trajectory"], row["task"])]
+        if not found:
+            raise UserError(f"no row of {self.path} comes from {name!r}: give the id of an episode or of a task")
+        return found
+
+    def _episode(self, folder: Path, row: dict[str, Any]) -> tuple[Trajectory, Path]:
+        if folder not in self._episodes:
+            self._episodes[folder] = _lines(folder)
+        path, digest = self._episodes[folder].get(row["trajectory"], (None, ""))
+        if path is None:
+            raise UserError(
+                f"trajectory {row['trajectory']!r} of row {row['index']} is missing from {folder}: "
+                "restore the collect run"
+            )
+        if digest != row["sha256"]:
+            raise UserError(
+                f"trajectory {row['trajectory']!r} in {path} was edited: its sha256 is not the one row "
+                f"{row['index']} was made from"
+            )
+        return next(t for t, _ in read_part(folder, path.stem) if t.id == row["trajectory"]), path
+
+    def _skill(self, path: Path, row: dict[str, Any]) -> Skill:
+        if path not in self._skills:
+            self._skills[path] = defaultdict(list)
+            for skill, _ in read_skills(path):
+                self._skills[path][skill.trajectory].append(skill)
+        of_row = [s for s in self._skills[path][row["trajectory"]] if s.source == row["skill_source"]]
+        if not of_row:
+            raise UserError(
+                f"the skill of {row['trajectory']!r} by {row['skill_source']!r} is missing from {path}: restore it"
+            )
+        answer = json.loads(row["response"])
+        for skill in of_row:
+            if skill.valid and (skill.text, skill.summary) == (answer["episode_skill"], answer["episode_summary"]):
+                return skill
         raise UserError(
-            f"the collect directory {row['collect_dir']} named by row {sample} of {path} is missing: restore it"
+            f"the skill of {row['trajectory']!r} in {path} was edited: it is not the answer that row "
+            f"{row['index']} trains"
         )
-    trajectory, part = _episode(collected / "trajectories", row)
-    if trajectory.task.id != row["task"]:
-        raise UserError(
-            f"row {sample} of {path} names task {row['task']!r}, but its episode is of {trajectory.task.id!r}: "
-            f"the row was edited"
-        )
-    return Chain(row, _skill(collected / "skills.jsonl", row), trajectory, part)
 
 
-def _episode(folder: Path, row: dict[str, Any]) -> tuple[Trajectory, Path]:
+def _lines(folder: Path) -> dict[str, tuple[Path, str]]:
+    """File and sha256 of every stored episode, by trajectory id."""
+    found = {}
     for name in parts(folder):
         path = folder / f"{name}.jsonl"
         stored = [line for line in path.read_text("utf-8").split("\n") if line.strip()]
         for line, content in zip(stored, read_jsonl(path), strict=False):
-            if content.get("id") != row["trajectory"]:
-                continue
-            if hashlib.sha256(line.encode()).hexdigest() != row["sha256"]:
-                raise UserError(
-                    f"trajectory {row['trajectory']!r} in {path} was edited: its sha256 is not the one row "
-                    f"{row['index']} was made from"
-                )
-            return next(t for t, _ in read_part(folder, name) if t.id == row["trajectory"]), path
-    raise UserError(
-        f"trajectory {row['trajectory']!r} of row {row['index']} is missing from {folder}: restore the collect run"
-    )
+            found[content.get("id")] = path, hashlib.sha256(line.encode()).hexdigest()
+    return found
 
 
-def _skill(path: Path, row: dict[str, Any]) -> Skill:
-    of_row = [s for s, _ in read_skills(path) if s.trajectory == row["trajectory"] and s.source == row["skill_source"]]
-    if not of_row:
-        raise UserError(
-            f"the skill of {row['trajectory']!r} by {row['skill_source']!r} is missing from {path}: restore it"
-        )
-    answer = json.loads(row["response"])
-    for skill in of_row:
-        if skill.valid and (skill.text, skill.summary) == (answer["episode_skill"], answer["episode_summary"]):
-            return skill
-    raise UserError(
-        f"the skill of {row['trajectory']!r} in {path} was edited: it is not the answer that row {row['index']} trains"
-    )
+def _source(collected: Path, row: dict[str, Any]) -> dict[str, Any] | None:
+    path = collected / "tasks.jsonl"
+    lines = read_jsonl(path) if path.is_file() else ()
+    return next((line for line in lines if line["id"] == row["task"]), None)
 
 
 def print_trace(console: Console, run: Path, sample: int) -> None:
-    """``trace`` for the terminal."""
-    console.print(chain_text(trace(run, sample)))
+    """One row for the terminal."""
+    console.print(chain_text(Lineage(run).chain(sample)))
+
+
+def print_back(console: Console, run: Path, name: str) -> None:
+    """All rows of an episode or task, one a line."""
+    lineage = Lineage(run)
+    for index in lineage.rows_of(name):
+        row = lineage.chain(index).row
+        console.print(Text(visible(f"row {index}  {row['split']}  {row['trajectory']}  {row['response']}")))
+
+
+def check_traces(run: Path, count: int, seed: int = 0) -> int:
+    """Follow ``count`` rows drawn at random (all if there are fewer); how many were followed.
+
+    Raises ``UserError`` at the first chain that is broken.
+    """
+    lineage = Lineage(run)
+    drawn = random.Random(seed).sample(sorted(lineage.rows), min(count, len(lineage.rows)))
+    for index in drawn:
+        lineage.chain(index)
+    return len(drawn)
 
 
 def chain_text(chain: Chain) -> Text:
@@ -127,6 +186,7 @@ def chain_text(chain: Chain) -> Text:
         f"environment: {trajectory.task.env}",
         f"environment split: {trajectory.task.split}",
         f"kind: {trajectory.task.kind}",
+        *(f"{key}: {chain.source[key]}" for key in ("rule", "file", "sha256") if key in (chain.source or {})),
         f"Stage-1 split: {row['split']}",
     )
     return out

@@ -24,8 +24,8 @@ from seedbed.types import UserError
 
 SIZES = {"train": 3553, "valid_seen": 140, "valid_unseen": 134, "valid_train": 200}  #: games of the published splits
 ARCHIVE = "json_2.1.2_tw-pddl_all.tar.xz"
-_TREE, _FILE = "json_2.1.1", "game.tw-pddl"
-_MEMBER = re.compile(rf"{re.escape(_TREE)}/((?:{'|'.join(SIZES)})/[^/]+/[^/]+)/{re.escape(_FILE)}")
+_TREE, FILE = "json_2.1.1", "game.tw-pddl"
+_MEMBER = re.compile(rf"{re.escape(_TREE)}/((?:{'|'.join(SIZES)})/[^/]+/[^/]+)/{re.escape(FILE)}")
 #: Downloads also hold games that nobody can win and two task families that the text games leave out. As in the
 #: official code a game counts if its file has this mark and its path has none of these words.
 _LEFT_OUT = ("movable", "Sliced")
@@ -68,7 +68,7 @@ class GameFiles:
 
     @staticmethod
     def _games(tree: Path, split: str) -> list[str]:
-        paths = (tree / split).glob(f"*/*/{_FILE}")
+        paths = (tree / split).glob(f"*/*/{FILE}")
         games = ((f"{split}/{path.parent.parent.name}/{path.parent.name}", path) for path in paths)
         return sorted(game for game, path in games if _counts_as_game(game, _end(path)))
 
@@ -81,7 +81,7 @@ class GameFiles:
             raise UserError(f"game file {path} cannot be read ({error.strerror}); {_HOW}") from error
 
     def path(self, game: str) -> Path:
-        return (_unpacked(self.place) if self.packed else self.place) / game / _FILE
+        return (_unpacked(self.place) if self.packed else self.place) / game / FILE
 
     def stream(self, split: str) -> Iterator[tuple[str, bytes]]:
         """(id, content) of every game of a split, or of all four for ``all``. An archive is read without unpacking."""
@@ -157,7 +157,7 @@ def _unpacked(archive: Path) -> Path:
                         yield member
 
             tar.extractall(scratch, members=games(tar), filter="data")
-        written = sum(1 for _ in (scratch / _TREE).glob(f"*/*/*/{_FILE}"))
+        written = sum(1 for _ in (scratch / _TREE).glob(f"*/*/*/{FILE}"))
         if written != wanted or not written:
             raise UserError(f"{archive} gave {written} of {wanted} games; free disk space at {root} or copy it again")
         try:

@@ -1,9 +1,9 @@
 """A scripted player of household tasks that makes chosen kinds of mistakes, and heeds a skill if it fits the task.
 
-It reads only the goal and the observations. Its demonstrations teach a small model to act (the shipped tiny model, or
-the warm start of a real one): without a skill it fails in a few well-defined ways, with a fitting skill it nearly does
-not, with a skill of another task it plays as without. Ours; the idea of a base policy with removable faults is not from
-the paper.
+It reads only the goal and the observations, and speaks the format that these are of (``move X to Y`` or ``put X in/on
+Y``). Its demonstrations teach a small model to act (the shipped tiny model, or the warm start of a real one): without a
+skill it fails in a few well-defined ways, with a fitting skill it nearly does not, with a skill of another task it
+plays as without. Ours; the idea of a base policy with removable faults is not from the paper.
 """
 
 from __future__ import annotations
@@ -185,17 +185,20 @@ class Expert:
                 if kind_of(place) in APPLIANCES[kind]:
                     yield from self._reach(place)
                     yield f"{kind} {held} with {place}"
-        if not self.goal_place or f"move {held} to {self.goal_place}" in journal.refused:
+        if not self.goal_place or self._put(held, self.goal_place) in journal.refused:
             self.goal_place = self._choose_place(held)
         if self.goal_place:
             yield from self._reach(self.goal_place)
             if self.goal_place in journal.shut and not self.leaves_shut:
                 yield f"open {self.goal_place}"
-            yield f"move {held} to {self.goal_place}"
+            yield self._put(held, self.goal_place)
+
+    def _put(self, thing: str, place: str) -> str:
+        return self.journal.dialect.put.format(thing=thing, place=place)
 
     def _choose_place(self, held: str) -> str:
         """An instance to deliver to, near if there is one; for the key mistake the room's first other usual place."""
-        open_ones = [p for p in self.journal.places if f"move {held} to {p}" not in self.journal.refused]
+        open_ones = [p for p in self.journal.places if self._put(held, p) not in self.journal.refused]
         places = [p for p in open_ones if p not in self.journal.shut]
         if self.goal.kind == "pick" and self.skips_key:
             others = [p for p in places if kind_of(p) != self.goal.place]

@@ -1,13 +1,15 @@
 """What can be known of a household episode from its goal sentence and its observations alone.
 
 Nothing here looks into a game: the scripted player (``expert.py``) and the rule annotator (``skills/rules.py``) see the
-same words as a policy. Sentence forms are those of ALFWorld's text games, real and generated alike. Ours.
+same words as a policy. Sentence forms are those of ALFWorld's text games, both formats and generated ones alike. Ours.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+
+from seedbed.envs.alfworld.sentences import MOVE, PUT, Dialect
 
 NOTHING = "Nothing happens."
 APPLIANCES = {"clean": ("sinkbasin",), "heat": ("microwave",), "cool": ("fridge",)}
@@ -28,7 +30,8 @@ _VIEW = re.compile(
     r"The (?P<open>\w+ \d+) is open\. In it, you see (?P<b>[^.]*)\.|The (?P<closed>\w+ \d+) is closed\."
 )
 _TAKEN = re.compile(r"You pick up the (\w+ \d+) from the (\w+ \d+)\.")
-_MOVED = re.compile(r"You move the (\w+ \d+) to the (\w+ \d+)\.")
+_MOVED = re.compile(r"You (?:move|put) the (\w+ \d+) (?:to|in/on) the (\w+ \d+)\.")
+_NUMBERED = re.compile(r"You arrive at loc \d+\.")
 _TREATED = re.compile(r"You (clean|heat|cool) the (\w+ \d+) using the (\w+ \d+)\.")
 _CLOSED = re.compile(r"You close the (\w+ \d+)\.")
 _LIT = re.compile(r"You turn on the (\w+ \d+)\.")
@@ -71,6 +74,7 @@ class Journal:
     taken: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)  #: actions after which nothing happened
     actions: list[str] = field(default_factory=list)
+    dialect: Dialect = MOVE  #: which format speaks; the first arrival tells, and nothing can be put down before it
 
     def start(self, observation: str) -> None:
         """Read the list of receptacles out of the first observation (a whole prompt holding it will do)."""
@@ -86,6 +90,7 @@ class Journal:
             return
         if observation.startswith("You arrive at "):
             self.here = {action.removeprefix("go to ")}
+            self.dialect = PUT if _NUMBERED.match(observation) else MOVE
         if found := _TAKEN.search(observation):
             self.held = found[1]
             self.taken.append(found[1])

@@ -16,10 +16,8 @@ from typing import Any
 from seedbed.envs.alfworld.game import observation
 from seedbed.envs.alfworld.sentences import WELCOME
 from seedbed.envs.base import Game
-from seedbed.envs.limit import at_most
 from seedbed.types import Observation, UserError
 
-LIMIT = 60.0  #: seconds for loading a game or for one step; they take about one and a twentieth on an idle core
 _TASK = "Your task is to: "
 
 
@@ -60,15 +58,10 @@ def versions() -> dict[str, str]:
 
 
 class OfficialGame(Game):
-    """One episode on the official engine, seen exactly as ``HouseholdGame`` shows it.
-
-    Loading and steps raise ``TimeoutError`` after ``LIMIT`` seconds.
-    """
+    """One episode on the official engine, seen exactly as ``HouseholdGame`` shows it."""
 
     def __init__(self, path: Path) -> None:
-        packages()  # importing them is not the game's time
-        with at_most(LIMIT):
-            self._env, self._state = start(path)
+        self._env, self._state = start(path)
         self._room, _, task = self._state["feedback"].removeprefix(f"{WELCOME}\n\n").partition("\n\n")
         self.goal = task.removeprefix(_TASK)
 
@@ -76,6 +69,5 @@ class OfficialGame(Game):
         return observation(self._room, self._state["admissible_commands"], self._state["won"])
 
     def step(self, action: str) -> Observation:
-        with at_most(LIMIT):
-            state, _, _ = self._env.step(action)
+        state, _, _ = self._env.step(action)
         return observation(state["feedback"], state["admissible_commands"], state["won"])

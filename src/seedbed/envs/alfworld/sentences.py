@@ -19,14 +19,19 @@ class Dialect:
     ``put`` (a command) and ``placed`` (its answer) are templates with ``thing`` and ``place``.
     """
 
+    format: str  #: of the game files
     put: str
     placed: str
     numbered_arrival: bool  #: "You arrive at loc 7." instead of the receptacle's name
     help: bool  #: there is a command ``help``
 
 
-MOVE = Dialect("move {thing} to {place}", "You move the {thing} to the {place}.", numbered_arrival=False, help=True)
-PUT = Dialect("put {thing} in/on {place}", "You put the {thing} in/on the {place}.", numbered_arrival=True, help=False)
+MOVE = Dialect(
+    "2.1.2", "move {thing} to {place}", "You move the {thing} to the {place}.", numbered_arrival=False, help=True
+)
+PUT = Dialect(
+    "2.1.1", "put {thing} in/on {place}", "You put the {thing} in/on the {place}.", numbered_arrival=True, help=False
+)
 
 
 def listed(items: Sequence[str]) -> str:

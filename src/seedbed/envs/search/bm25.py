@@ -1,13 +1,15 @@
 """Which passages fit a query by BM25? An index on disk, made once for each corpus.
 
 Lucene's formula (bm25s) with k1 0.9 and b 0.4 as in Pyserini. Words are runs of letters and digits in lower case
-without Lucene's English stop words; nothing is stemmed. Ties go to the passage that stands earlier in the corpus.
+without Lucene's English stop words; nothing is stemmed. Ties are decided by the passages' contents, so that a corpus
+gives the same results in any order; only passages of the very same text go by their place in it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
 
@@ -18,6 +20,7 @@ from seedbed.envs.search.store import PassageStore, built
 from seedbed.types import UserError
 
 K1, B = 0.9, 0.4
+_TIES = "ties.npy"  #: a number for each passage, out of its contents
 _STOP_WORDS = frozenset(
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
     "to was will with".split()
@@ -41,8 +44,9 @@ class BM25Retriever:
         except ImportError as error:
             raise UserError("BM25 search needs bm25s: install the extra with pip install 'seedbed[search]'") from error
         self._store = PassageStore(corpus)
-        folder = built(self._store.folder / f"bm25-1-{K1}-{B}", lambda part: _build(bm25s, self._store, part))
+        folder = built(self._store.folder / f"bm25-2-{K1}-{B}", lambda part: _build(bm25s, self._store, part))
         self._index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
+        self._ties_D = np.load(folder / _TIES, mmap_mode="r")
         self.name = f"bm25, {len(self._store):,} passages of {corpus.name}"
 
     def search(self, queries: Sequence[str], topk: int) -> list[list[Passage]]:
@@ -57,7 +61,7 @@ class BM25Retriever:
         topk = min(topk, len(scores))
         least = max(np.partition(scores, -topk)[-topk], np.finfo(np.float32).tiny)
         best = np.flatnonzero(scores >= least)
-        best = best[np.argsort(-scores[best], kind="stable")][:topk]
+        best = best[np.lexsort((self._ties_D[best], -scores[best]))][:topk]
         return [self._store.passage(int(row), float(scores[row])) for row in best]
 
 
@@ -67,8 +71,14 @@ def _build(bm25s: ModuleType, store: PassageStore, part: Path) -> None:
         np.array([vocabulary.setdefault(word, len(vocabulary)) for word in words(passage.contents)], np.int32)
         for passage in store
     ]
+    ties_D = np.array([_digest(passage.contents) for passage in store], np.uint64)
     if not vocabulary:
         raise UserError(f"the corpus behind {store.folder} has no words: nothing could ever be found in it")
     index = bm25s.BM25(k1=K1, b=B, method="lucene", backend="numpy", csc_backend="numpy")
     index.index((documents, vocabulary), create_empty_token=False, show_progress=False)
     index.save(part, show_progress=False)
+    np.save(part / _TIES, ties_D)
+
+
+def _digest(contents: str) -> int:
+    return int.from_bytes(blake2b(contents.encode("utf-8", "replace"), digest_size=8).digest(), "big")

@@ -10,12 +10,12 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from threading import BoundedSemaphore, Lock
 from typing import Any
-from urllib.parse import urlsplit
 
 from seedbed.envs.search.passages import Passage
+from seedbed.envs.search.post import Endpoint
 from seedbed.types import UserError
 
 _LARGEST_ANSWER = 1 << 24  #: bytes
@@ -38,37 +38,34 @@ class RetrieverClient:
         connections: int = 16,
         cache: int = 4096,
     ) -> None:
-        """``timeout`` is how many seconds a try may go without progress; before the n-th retry ``backoff * 2**(n-1)``
-        seconds pass. After the last one searches fail at once for as long as those waits were together, and then are
-        tried once each until one succeeds: a dead service costs its patience once, not once an episode. At most
-        ``connections`` are open at a time; ``cache`` counts the answers kept.
+        """``timeout`` is how many seconds a try may take in all; before the n-th retry ``backoff * 2**(n-1)`` seconds
+        pass. If nobody was answered since the first of the tries, searches fail at once for as long as those waits were
+        together, and then are tried once each until one succeeds: a dead service costs its patience once, not once an
+        episode. At most ``connections`` are open at a time; ``cache`` counts the answers kept.
 
-        A proxy named in the environment is not used. Raises ``UserError`` for a URL that is not http(s).
+        Raises ``UserError`` for a URL that is not http(s).
         """
         try:
-            target = urlsplit(url)
-            port = target.port
+            self._endpoint = Endpoint(url)
         except ValueError as error:
             raise UserError(f"retriever URL {url!r} is not one: {error}") from error
-        if target.scheme not in ("http", "https") or not target.hostname:
-            raise UserError(f"retriever URL {url!r} must start with http:// or https:// and name a host")
-        kind = HTTPSConnection if target.scheme == "https" else HTTPConnection
-        self._connect = lambda: kind(target.hostname, port, timeout=timeout)
-        self._path = target.path if target.path not in ("", "/") else "/retrieve"
-        self.name = f"{target.scheme}://{target.netloc.rpartition('@')[2]}{self._path}"
-        self._retries, self._backoff = retries, backoff
+        self.name = self._endpoint.name
+        self._timeout, self._retries, self._backoff = timeout, retries, backoff
         self._rest = backoff * (2**retries - 1)
+        #: No query takes longer, in seconds, waiting for a free connection included (but not the host's name look-up).
+        self.patience_s = (1 + retries) * timeout + self._rest
         self._slots = BoundedSemaphore(connections)
-        self._lock = Lock()
-        self._cache: OrderedDict[tuple[str, int], list[Passage]] = OrderedDict()
+        self._lock = Lock()  # for all below
+        self._cache: OrderedDict[tuple[str, int], tuple[Passage, ...]] = OrderedDict()
         self._cache_size = cache
-        self._down_until: float | None = None  # on the monotonic clock; None while the service answers
+        self._answered = float("-inf")  # when the service last did, on the monotonic clock
+        self._down_until: float | None = None  # None while the service answers
 
     def search(self, queries: Sequence[str], topk: int) -> list[list[Passage]]:
-        """Raises ``RetrieverUnavailable``."""
-        return [self._search(query, topk) for query in queries]
+        """One query after the other. Raises ``RetrieverUnavailable``."""
+        return [list(self._search(query, topk)) for query in queries]
 
-    def _search(self, query: str, topk: int) -> list[Passage]:
+    def _search(self, query: str, topk: int) -> tuple[Passage, ...]:
         key = (query, topk)
         with self._lock:
             if key in self._cache:
@@ -81,9 +78,11 @@ class RetrieverClient:
                 self._cache.popitem(last=False)
         return found
 
-    def _ask(self, query: str, topk: int) -> list[Passage]:
-        down_until = self._down_until
-        if down_until is not None and time.monotonic() < down_until:
+    def _ask(self, query: str, topk: int) -> tuple[Passage, ...]:
+        start = time.monotonic()
+        with self._lock:
+            down_until = self._down_until
+        if down_until is not None and start < down_until:
             raise RetrieverUnavailable(f"retriever {self.name} did not answer a moment ago")
         # Both formats in one body: SEED's service reads query, Search-R1's queries, and each ignores the other.
         wanted = {"query": query, "queries": [query], "topk": topk, "return_scores": True}
@@ -93,39 +92,38 @@ class RetrieverClient:
             if number:
                 time.sleep(self._backoff * 2 ** (number - 1))
             try:
-                status, content = self._post(body)
+                status, content = self._post(body, start + self.patience_s)
                 if status < 500 and status != 429:
-                    self._down_until = None
+                    with self._lock:
+                        self._answered, self._down_until = time.monotonic(), None
                     return _passages(status, content, self.name)
                 cause = f"status {status}"
             except RetrieverUnavailable:  # an answer, and a final one
                 raise
             except (OSError, HTTPException) as error:
                 cause = f"{type(error).__name__}: {error}"
-        self._down_until = time.monotonic() + self._rest
+        with self._lock:
+            if self._answered < start:  # else it is this query that the service cannot bear
+                self._down_until = time.monotonic() + self._rest
         raise RetrieverUnavailable(f"retriever {self.name} failed {tries} time(s), at last with {cause}")
 
-    def _post(self, body: bytes) -> tuple[int, bytes]:
-        """Status and body of one request."""
-        with self._slots:
-            connection = self._connect()
-            try:
-                connection.request(
-                    "POST", self._path, body, {"Content-Type": "application/json", "Connection": "close"}
-                )
-                answer = connection.getresponse()
-                return answer.status, answer.read(_LARGEST_ANSWER)
-            finally:
-                connection.close()
+    def _post(self, body: bytes, end: float) -> tuple[int, bytes]:
+        """Status and body of one request, by ``end`` on the monotonic clock."""
+        if not self._slots.acquire(timeout=max(0.0, end - time.monotonic())):
+            raise RetrieverUnavailable(f"no connection to retriever {self.name} became free in {self.patience_s:g} s")
+        try:
+            return self._endpoint.post(body, min(end, time.monotonic() + self._timeout), _LARGEST_ANSWER)
+        finally:
+            self._slots.release()
 
 
-def _passages(status: int, content: bytes, url: str) -> list[Passage]:
+def _passages(status: int, content: bytes, url: str) -> tuple[Passage, ...]:
     start = content[:200].decode("utf-8", "replace")
     if status != 200:
         raise RetrieverUnavailable(f"retriever {url} refused the request: {status} {start}")
     try:
         (found,) = json.loads(content)["result"]
-        return [_passage(entry) for entry in found]
+        return tuple(_passage(entry) for entry in found)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RetrieverUnavailable(f"retriever {url} gave an answer of another form: {start}") from error
 

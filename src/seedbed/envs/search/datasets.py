@@ -41,7 +41,11 @@ _PLACES = {
     "train": ("{set}_train", "{set}/train", "train"),
     "test": ("{set}_test", "{set}/test", "{set}_dev", "{set}/dev", "test", "sub_{set}"),
 }
-_GOLDS = ("golden_answers", "answer", "answers")
+#: Fields of a record, best first. Search-R1's Parquet has all of these forms of an answer, and what is made of it for
+#: training (prompts as lists of messages) keeps only the inner ones.
+_QUESTION = (("question",), ("extra_info", "question"))
+_GOLDS = (("golden_answers",), ("answer",), ("answers",), ("reward_model", "ground_truth", "target"))
+_TAG = "searchR1_"  #: before the name of the set, in some of these files
 _HOW = (
     "set SEARCH_DATA to a folder with FlashRAG's or Search-R1's files (nq/test.jsonl, nq_test.json, test.parquet), "
     "or choose the sets you have with env.options.sets"
@@ -123,17 +127,33 @@ def _names(name: str) -> tuple[str, ...]:
 def _contents(file: Path, version: int) -> Mapping[str, list[tuple[str, tuple[str, ...]]]]:
     """(question, golds) of a file by ``data_source``, "" where a record has none."""
     sources: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for number, record in enumerate(records(file), 1):
-        text, golds = record.get("question"), _golds(record)
-        if not isinstance(text, str) or not text.strip() or not golds:
-            raise UserError(f"record {number} of {file} has no 'question' or no 'golden_answers'")
-        sources.setdefault(str(record.get("data_source") or ""), []).append((text.strip(), golds))
+    for place, record in records(file):
+        text, golds = _first(record, _QUESTION), _golds(_first(record, _GOLDS))
+        if not isinstance(text, str) or not text.strip():
+            raise UserError(f"{place} of {file} has no 'question' that is a text")
+        if not golds:
+            raise UserError(f"{place} of {file} has no 'golden_answers' that are one or more texts")
+        source = str(record.get("data_source") or "").removeprefix(_TAG)
+        sources.setdefault(source, []).append((text.strip(), golds))
     return sources
 
 
-def _golds(record: dict[str, Any]) -> tuple[str, ...]:
-    value = next((record[key] for key in _GOLDS if record.get(key) is not None), ())
-    return (value,) if isinstance(value, str) else tuple(str(gold) for gold in value)
+def _first(record: dict[str, Any], fields: Sequence[tuple[str, ...]]) -> Any:
+    """What stands in the first of ``fields`` that is there and not null; a path leads to a field within fields."""
+    for path in fields:
+        value: Any = record
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is not None:
+            return value
+    return None
+
+
+def _golds(value: Any) -> tuple[str, ...]:
+    """No answers if one of them is not a text: an answer that is silently left out could be the right one."""
+    listed = [value] if isinstance(value, str) else value
+    sound = isinstance(listed, list) and all(isinstance(gold, str) for gold in listed)
+    return tuple(listed) if sound and any(gold.strip() for gold in listed) else ()
 
 
 def name_questions(pairs: Iterable[tuple[str, tuple[str, ...]]], split: str, name: str) -> list[Question]:

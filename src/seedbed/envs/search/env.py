@@ -11,6 +11,7 @@ from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from seedbed.envs.base import Environment, Game, register
 from seedbed.envs.search.bm25 import BM25Retriever
@@ -116,6 +117,12 @@ class SearchQA(Environment):
         self._retriever: Retriever | None = None
         self._lock = Lock()
 
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        """Reads the questions and opens the retriever, which for a corpus file may first have to index it."""
+        self._connect()
+        for task in {(task.split, task.kind): task for task in tasks}.values():
+            self.question(task)
+
     def tasks(self, split: str) -> Sequence[Task]:
         """Each set in the order of its ids, which is none of the questions' own. Warns of incomplete test sets.
 
@@ -158,6 +165,19 @@ class SearchQA(Environment):
         answer = last_answer(last) if last.startswith("<answer>") else None
         return asdict(score_answer(answer, self.question(trajectory.task).golds))
 
+    def secrets(self, task: Task) -> tuple[str, ...]:
+        """The right answers."""
+        return self.question(task).golds
+
+    def facts(self, task: Task) -> dict[str, Any]:
+        """What a score depends on beside the task: what is searched, how much of it is shown, and the rules."""
+        return {
+            "retriever": self._connect().name,
+            "topk": self._topk,
+            "max_turns": self._max_turns,
+            "require_think": self._require_think,
+        }
+
     def _connect(self) -> Retriever:
         with self._lock:
             if self._retriever is None:
@@ -168,7 +188,9 @@ class SearchQA(Environment):
         if self._place.startswith(("http://", "https://")):
             from seedbed.envs.search.client import RetrieverClient  # noqa: PLC0415 - only where there is a service
 
-            return RetrieverClient(self._place, timeout=self._timeout, retries=self._retries)
+            client = RetrieverClient(self._place, timeout=self._timeout, retries=self._retries)
+            self.waits_s = client.patience_s
+            return client
         if self._place:
             return BM25Retriever(Path(self._place))
         folder = data_folder()

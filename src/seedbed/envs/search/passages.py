@@ -36,12 +36,12 @@ def read_corpus(path: Path) -> Iterator[Passage]:
     Raises ``UserError`` for another kind of record, or if there is none.
     """
     number = -1
-    for number, record in enumerate(records(path)):
+    for number, (place, record) in enumerate(records(path)):
         contents = record.get("contents")
         if contents is None and {"title", "text"} <= record.keys():
             contents = f'"{record["title"]}"\n{record["text"]}'
         if not isinstance(contents, str):
-            raise UserError(f"record {number + 1} of corpus {path} has neither 'contents' nor 'title' and 'text'")
+            raise UserError(f"{place} of corpus {path} has neither 'contents' nor 'title' and 'text'")
         yield Passage(str(record.get("id", number)), contents)
     if number < 0:
         raise UserError(f"corpus {path} is empty")

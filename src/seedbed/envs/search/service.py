@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from seedbed.envs.search.passages import Passage, Retriever
 
 MAX_BODY, MAX_QUERIES, MAX_TOPK = 1 << 22, 4096, 100  #: bytes, and what one request may ask for
+MAX_PASSAGES = 1 << 16  #: over all its queries
 TOPK = 3  #: if the request does not say (official code)
 _IDLE_SECONDS = 60.0  #: after which a silent connection is closed
 _log = logging.getLogger(__name__)
@@ -56,9 +58,7 @@ class _BadRequest(ValueError):
 class _Handler(BaseHTTPRequestHandler):
     server: RetrieverServer
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = (
-        True  # an answer is two small writes; waiting for the first to be acknowledged costs 40 ms
-    )
+    disable_nagle_algorithm = True  # an answer is two small writes; an acknowledgement of the first takes 40 ms
     timeout = _IDLE_SECONDS
 
     def do_GET(self) -> None:
@@ -69,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > MAX_BODY:
+        if not length.isdecimal() or len(length) > 9 or int(length) > MAX_BODY:
             self.close_connection = True  # the body stays unread
             self._send(413 if length.isdecimal() else 411, {"error": f"a body of 0 to {MAX_BODY} bytes is needed"})
             return
@@ -98,6 +98,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class finds wrong: another method, a line that is no HTTP."""
+        self.close_connection = True
+        self._send(code, {"error": message or HTTPStatus(code).phrase})
+
     def log_message(self, format: str, *args: object) -> None:
         _log.debug(format, *args)
 
@@ -117,6 +122,10 @@ def _read(body: bytes) -> _Wanted:
     topk = asked["topk"] if asked.get("topk") is not None else TOPK
     if not isinstance(topk, int) or isinstance(topk, bool) or not 1 <= topk <= MAX_TOPK:
         raise _BadRequest(f"'topk' must be a whole number from 1 to {MAX_TOPK}")
+    if len(queries) * topk > MAX_PASSAGES:
+        raise _BadRequest(
+            f"at most {MAX_PASSAGES} passages fit into one answer: ask for fewer queries or a smaller topk"
+        )
     return _Wanted(queries, topk, bool(asked.get("return_scores", False)))
 
 

@@ -26,7 +26,8 @@ class PassageStore:
     def __init__(self, corpus: Path) -> None:
         """Raises ``UserError`` if the corpus cannot be read or is not one."""
         cache = Path(os.environ.get("SEEDBED_CACHE") or Path.home() / ".cache" / "seedbed")
-        self.folder = cache / "search" / _digest(corpus)
+        self.digest = _digest(corpus)  #: sha256 of the corpus file
+        self.folder = cache / "search" / self.digest[:16]
         place = built(self.folder / "passages-1", lambda part: _write(corpus, part))
         self._offsets = np.load(place / "offsets.npy", mmap_mode="r")
         self._lines = np.memmap(place / "passages.jsonl", np.uint8, mode="r")
@@ -67,7 +68,7 @@ def _digest(corpus: Path) -> str:
                 digest.update(block)
     except OSError as error:
         raise UserError(f"corpus {corpus} cannot be read: {error.strerror}") from error
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()
 
 
 def _write(corpus: Path, part: Path) -> None:

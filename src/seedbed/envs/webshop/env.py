@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from seedbed.envs.base import Environment, Game, register
 from seedbed.envs.project import project_tag
@@ -33,16 +34,26 @@ class WebShop(Environment):
     """Buying what an instruction asks for, in a shop of 1,000 products (``catalogue="small"``) or all 1.18 million.
 
     A task is a goal, ``webshop/<split>/<goal index>``; its kind is the product category. ``strict_search`` refuses a
-    search on a page without a search bar, which the official environment plays.
+    search on a page without a search bar, which the official environment plays. ``require_think`` and ``strict_format``
+    decide which responses are invalid (``project_tag``); reasoning is required only where the prompt asks for it.
     """
 
+    instance_names = r"\b(?:b0[0-9a-z]{8}|\d{9}[0-9x])\b"
     wording = Wording(
         role="You are shopping in a web shop and act in it by text commands: search[words] finds products, "
-        "click[button] follows a button, a product or an option of the page."
+        "click[button] follows a button, a product or an option of the page.",
+        task_first=True,
     )
 
-    def __init__(self, catalogue: str = "small", strict_search: bool = False) -> None:
+    def __init__(
+        self,
+        catalogue: str = "small",
+        strict_search: bool = False,
+        require_think: bool = True,
+        strict_format: bool = False,
+    ) -> None:
         self.catalogue, self.strict_search = catalogue, strict_search
+        self.require_think, self.strict_format = require_think, strict_format
 
     @cached_property
     def shop(self) -> Shop:
@@ -63,6 +74,10 @@ class WebShop(Environment):
             )
         return _Tasks(shop, split, range(first, have if end is None else min(end, have)))
 
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        """Opens the shop, which for the full catalogue is first indexed."""
+        _ = self.shop
+
     def open(self, task: Task) -> WebShopGame:
         kind, _, _ = SPLITS[task.split]
         index = int(task.id.rpartition("/")[2])
@@ -75,7 +90,19 @@ class WebShop(Environment):
         return WebShopGame(shop, kind, index, self.strict_search)
 
     def project(self, response: str, require_think: bool) -> Action:
-        return project_tag(response, require_think, fallback_chars=20)
+        required = require_think and self.require_think
+        return project_tag(response, required, fallback_chars=20, strict_format=self.strict_format)
+
+    def facts(self, task: Task) -> dict[str, Any]:
+        """What a score depends on beside the task: the shop and which actions and responses it takes."""
+        return {
+            "catalogue": self.catalogue,
+            "products": len(self.shop.products),
+            "goals": len(self.shop.goals[SPLITS[task.split][0]]),
+            "strict_search": self.strict_search,
+            "require_think": self.require_think,
+            "strict_format": self.strict_format,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from seedbed.envs.webshop.catalogue import Product, draw_prices, read_products
 from seedbed.envs.webshop.data import CATALOGUES, ShopFiles
 from seedbed.envs.webshop.goals import PRICE_SEED, Goals, Source, sources_of
 from seedbed.envs.webshop.index import Index
+from seedbed.envs.webshop.order import in_published_order
 from seedbed.types import UserError
 
 ON_DISK = 64 << 20
@@ -50,7 +51,10 @@ def open_shop(files: ShopFiles) -> Shop:
     if files.items.stat().st_size > ON_DISK:
         return load_shop(stored_shop(files))
     noted = _Noted()
-    products = list(noted.watch(read_products(files.records(), *files.instructions())))
+    records = files.records()
+    if files.catalogue == "small":
+        records = in_published_order(records, files.items)
+    products = list(noted.watch(read_products(records, *files.instructions())))
     wanted = CATALOGUES[files.catalogue][1]
     if files.catalogue == "small" and len(products) != wanted:
         raise UserError(f"{files.items} holds {len(products)} products, not {wanted}; copy it again")
