@@ -24,7 +24,7 @@ READY_GGUF := $(VENV)/.ready-gguf
 SMOLLM2 := build/smollm2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint tiny-model smoke-lm clean
+.PHONY: help demo test test-dense fuzz lint tiny-model smoke-lm clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,13 @@ demo: $(READY)  ## train the shipped tiny model with SEED and show what happened
 
 test: $(READY)  ## all tests (ARGS="-k loss" for some)
 	$(BIN)/python -m pytest $(ARGS)
+
+test-dense: $(READY)  ## dense retrieval, with FAISS and sentence-transformers
+	@$(PIP) -r requirements/dense.txt
+	$(BIN)/python -m pytest tests/envs/test_search_dense.py $(ARGS)
+
+fuzz: $(READY)  ## 100,000 hostile answers against the analyzer's parser (minutes)
+	$(BIN)/python scripts/fuzz_parse.py $(ARGS)
 
 lint: $(READY)  ## ruff: findings and formatting
 	$(BIN)/ruff check src tests scripts docs
@@ -50,7 +57,7 @@ clean:  ## remove the environment and everything built; runs/ stays
 
 # Made anew whenever a pin changes, so that it never holds a package that is no longer asked for.
 $(READY): pyproject.toml requirements/torch.txt requirements/base.txt requirements/dev.txt requirements/openai.txt \
-          requirements/search.txt requirements/visual.txt
+          requirements/search.txt requirements/visual.txt requirements/lora.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { \
 	  echo "seedbed needs Python 3.11, 3.12 or 3.13, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1):" \
 	       "name another one with 'make PYTHON=python3.12 $(MAKECMDGOALS)'" >&2; exit 2; }

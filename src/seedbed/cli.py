@@ -9,7 +9,25 @@ from typing import NoReturn
 
 import typer
 
-from seedbed.commands import bench, config, demo, doctor, env, evaluate, look, panel, retriever, skills, stage1, train
+from seedbed.commands import (
+    bench,
+    compare,
+    config,
+    demo,
+    doctor,
+    env,
+    evaluate,
+    look,
+    panel,
+    repro,
+    retriever,
+    show,
+    skills,
+    stage1,
+    topology,
+    track,
+    train,
+)
 from seedbed.train.interrupt import Stopped
 from seedbed.train.update import NonFinite
 from seedbed.types import UserError
@@ -27,17 +45,22 @@ app.add_typer(panel.app, name="panel")
 app.add_typer(retriever.app, name="retriever")
 app.add_typer(bench.app, name="bench")
 app.add_typer(skills.app, name="skills")
+app.add_typer(repro.app, name="repro")
 for function in (
     demo.demo,
+    track.track,
     stage1.collect,
     stage1.annotate,
     stage1.sft,
     train.train,
     evaluate.eval_,
     evaluate.export,
+    compare.compare,
     look.shift,
     look.trace,
     look.report,
+    show.show,
+    topology.topology,
     doctor.doctor,
 ):
     app.command(name=function.__name__.rstrip("_"))(function)

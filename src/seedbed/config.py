@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from seedbed.algo import AlgoSettings, SeedSettings
 from seedbed.types import UserError
@@ -24,6 +24,16 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
+def _address(key: str, value: str) -> str:
+    """An http address without secrets: settings are stored and shown. What is refused is not repeated."""
+    parts = urlsplit(value)
+    if value and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise UserError(f"{key} must be an http or https address, e.g. http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query:
+        raise UserError(f"{key} must hold no user, password or query: keys belong into OPENAI_API_KEY")
+    return value
+
+
 class ModelSettings(Settings):
     path: str = Field("tiny", description="a Hugging Face folder, or 'tiny' for the model that ships with seedbed")
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -31,6 +41,11 @@ class ModelSettings(Settings):
     template_options: dict[str, Any] = Field({}, description="passed to the chat template, e.g. enable_thinking: false")
     server: str = Field("", description="collect, eval: address of an OpenAI-compatible server that has the weights")
     served_name: str = Field("", description="the server's name for the model; default: model.path")
+
+    @field_validator("server")
+    @classmethod
+    def _no_key_here(cls, value: str) -> str:
+        return _address("model.server", value)
 
 
 class EnvSettings(Settings):
@@ -58,6 +73,7 @@ class AnalyzerSettings(Settings):
     max_new_tokens: int = Field(4096, ge=1)
     max_prompt_tokens: int = Field(16384, ge=8)
     temperature: float = Field(0.0, ge=0)
+    steps: int = Field(0, ge=0, description="at most so many critical-step skills beside the episode's (windowed)")
 
 
 class CollectSettings(Settings):
@@ -90,12 +106,7 @@ class AnnotateSettings(Settings):
         """Settings are stored and shown, so a key must not be among them; what is refused is not repeated."""
         if info.field_name == "api_key_env" and not (value.isidentifier() and value.isascii()):
             raise UserError("annotate.api_key_env must be the name of the environment variable that holds the key")
-        parts = urlsplit(value)
-        if info.field_name == "base_url" and value and (parts.scheme not in ("http", "https") or not parts.hostname):
-            raise UserError("annotate.base_url must be an http or https address, e.g. http://localhost:8000/v1")
-        if info.field_name == "base_url" and (parts.username or parts.password or parts.query):
-            raise UserError("annotate.base_url must hold no user, password or query: keys belong into OPENAI_API_KEY")
-        return value
+        return _address("annotate.base_url", value) if info.field_name == "base_url" else value
 
 
 class SftSettings(Settings):
@@ -163,13 +174,25 @@ class Config(Settings):
     train: TrainSettings = TrainSettings()
     eval: EvalSettings = EvalSettings()
 
+    @model_validator(mode="after")
+    def _a_step_skill_has_a_place(self) -> Self:
+        if self.analyzer.steps and self.rollout.layout == "transcript":
+            raise UserError(
+                f"analyzer.steps={self.analyzer.steps} needs rollout.layout=windowed: a transcript row has one skill "
+                "slot for all of its turns; set analyzer.steps=0 or rollout.layout=windowed"
+            )
+        return self
 
-def load_config(source: str | None = None, overrides: Sequence[str] = ()) -> Config:
-    """Defaults, then a preset name or YAML file, then ``key.sub=value`` overrides (values are YAML).
+
+def load_config(source: str | Sequence[str] | None = None, overrides: Sequence[str] = ()) -> Config:
+    """Defaults, then presets or YAML files (later over earlier), then ``key.sub=value`` overrides (values are YAML).
 
     Raises ``UserError`` for a missing file, bad YAML, an unknown key (naming the nearest) or a value of the wrong kind.
     """
-    data = _read(source) if source else {}
+    sources = [source] if isinstance(source, str) else list(source or ())
+    data: dict[str, Any] = {}
+    for name in sources:
+        _lay_over(data, _read(name))
     for override in overrides:
         key, eq, value = override.partition("=")
         if not eq:
@@ -179,7 +202,7 @@ def load_config(source: str | None = None, overrides: Sequence[str] = ()) -> Con
         except yaml.YAMLError as error:
             raise UserError(f"the value of override {override!r} is not YAML: {str(error).splitlines()[0]}") from error
         _set(data, key.strip().split("."), parsed)
-    return build(data, " and ".join([*([source] if source else []), *(["the command line"] if overrides else [])]))
+    return build(data, " and ".join([*sources, *(["the command line"] if overrides else [])]))
 
 
 def build(data: dict[str, Any], source: str) -> Config:
@@ -230,6 +253,16 @@ def _read(source: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise UserError(f"config {source!r} must hold keys and values, not a {type(data).__name__}")
     return data
+
+
+def _lay_over(data: dict[str, Any], upper: dict[str, Any]) -> None:
+    """Settings of ``upper`` replace those of ``data``; a setting that is itself a table is replaced whole."""
+    for section, values in upper.items():
+        if isinstance(values, dict):
+            for key, value in values.items():
+                _set(data, [section, key], value)
+        else:
+            data[section] = values
 
 
 def _set(data: dict[str, Any], path: list[str], value: Any) -> None:

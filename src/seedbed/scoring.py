@@ -1,7 +1,8 @@
 """How the same tokens are scored in both contexts (paper 1.1: nothing is sampled again).
 
 The skill context is a second rendering of the row's own prompt with the skill slot filled, followed by exactly the ids
-that follow it in the row. Both contexts are scored by the same weights, engine, dtype and temperature.
+that follow it in the row. A windowed turn with a critical-step skill has that one before the footer instead (official
+code, step_priority). Both contexts are scored by the same weights, engine, dtype and temperature.
 """
 
 from __future__ import annotations
@@ -11,16 +12,27 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from seedbed.engines.base import Engine, ScoreRow
-from seedbed.prompts.base import skill_block
+from seedbed.prompts.base import skill_block, with_step_skill
 from seedbed.render import Renderer, chat_of
-from seedbed.types import PairedScores, Sample, Skill
+from seedbed.types import Message, PairedScores, Sample, Skill
 
 
-def skill_context(sample: Sample, skill: str, renderer: Renderer) -> np.ndarray:
-    """``H(h, s)`` plus the row's own continuation, int32 ids. Without text it is the ordinary row itself."""
-    block = skill_block(skill) if skill.strip() else ""
-    prompt = renderer.open(chat_of(sample.trajectory, sample.turns[0], block)).ids_T
+def skill_context(sample: Sample, skill: str, renderer: Renderer, step: str = "") -> np.ndarray:
+    """``H(h, s)`` plus the row's own continuation, int32 ids. Without text it is the ordinary row itself.
+
+    ``step`` is the skill of the row's only turn and takes the place of ``skill``.
+    """
+    if step:
+        chat = [Message("user", with_step_skill(sample.trajectory.turns_K[sample.turns[0]].prompt, step).text)]
+    else:
+        chat = chat_of(sample.trajectory, sample.turns[0], skill_block(skill) if skill.strip() else "")
+    prompt = renderer.open(chat).ids_T
     return np.concatenate([prompt, sample.ids_T[sample.prompt_len :]]).astype(np.int32)
+
+
+def step_skill(sample: Sample, skill: Skill) -> str:
+    """The skill of a windowed row's very turn, empty if its turn is not a critical one."""
+    return dict(skill.steps).get(sample.turns[0], "") if sample.trajectory.layout == "windowed" else ""
 
 
 def score_pairs(
@@ -49,7 +61,7 @@ def score_pairs(
                 f"{sample.trajectory.id}: trajectory, skill and scorer have versions {sample.trajectory.version}, "
                 f"{skill.version} and {engine.version}"
             )
-        ids_T = skill_context(sample, skill.text, renderer)
+        ids_T = skill_context(sample, skill.text, renderer, step_skill(sample, skill))
         grown = len(ids_T) - len(sample.ids_T)
         longest = len(sample.trajectory.turns_K[sample.turns[-1]].prompt_ids_T)
         if longest + grown > max_prompt_tokens:

@@ -180,6 +180,7 @@ class Skill:
     repairs: tuple[str, ...] = ()
     source: str = "policy"  #: "policy", "rules", or the name of an external model
     version: int = 0  #: policy version of the analyzer; the loop asserts that it equals the trajectory's
+    steps: tuple[tuple[int, str], ...] = ()  #: (turn, skill of that very turn), 0-based, in the answer's order
 
     @property
     def valid(self) -> bool:

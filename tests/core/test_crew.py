@@ -79,6 +79,26 @@ def test_a_hang_in_python_code_ends_and_takes_nothing_along(hang: Callable[[], N
     assert ended(crew_threads() - before)
 
 
+def test_a_loop_that_swallows_every_exception_is_left_behind_and_not_ended() -> None:
+    before, over, caught = crew_threads(), threading.Event(), threading.Event()
+
+    def stubborn() -> None:
+        while not over.is_set():
+            try:
+                while not over.is_set():
+                    pass
+            except BaseException:  # noqa: BLE001 - what the most careless game does
+                caught.set()
+
+    with Crew(1, 0.2) as crew:
+        (given_up,) = crew.run([stubborn])
+        assert isinstance(given_up, TimeoutError) and caught.wait(20)
+        assert len(crew_threads() - before) == 2, "the one left behind still runs, beside a fresh one"
+        assert crew.run([lambda: "a"]) == ["a"]
+        over.set()
+    assert ended(crew_threads() - before)
+
+
 def test_a_wait_for_a_lock_is_left_behind_and_its_late_answer_is_not_heard() -> None:
     before, silent, played = crew_threads(), threading.Event(), Counter()
 

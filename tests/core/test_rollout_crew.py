@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import count
@@ -17,13 +18,14 @@ import pytest
 from corehelp import Corridor, play
 
 from seedbed.algo import GrpoSettings, make_algorithm
-from seedbed.config import AnalyzerSettings, Config, EnvSettings, TrainSettings
+from seedbed.config import AnalyzerSettings, Config, EnvSettings, RolloutSettings, TrainSettings
+from seedbed.engines.base import Completion, Request, Sampling
 from seedbed.engines.scripted import ScriptedEngine
 from seedbed.envs.alfworld.env import AlfWorld
 from seedbed.envs.base import Game, environment_from
 from seedbed.evaluate.run import episode_line, summarise
 from seedbed.render import Renderer
-from seedbed.rollout import check_faults
+from seedbed.rollout import check_faults, collect_groups
 from seedbed.samples import build_samples
 from seedbed.skills.analyze import analyze
 from seedbed.track.store import write_part
@@ -197,6 +199,30 @@ def test_the_settings_reach_the_environment() -> None:
     assert (AlfWorld.workers, AlfWorld.patience_s) == (Config().env.workers, Config().env.patience_s)
     environment = environment_from(EnvSettings(name="alfworld", workers=3, patience_s=7, options={"backend": "native"}))
     assert (environment.workers, environment.patience_s, environment.threads) == (3, 7.0, None)
+
+
+class Slots(ScriptedEngine):
+    """Notes the cache slots of the requests of each call."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        super().__init__(renderer, lambda prompt: f"<action>say {len(prompt) % 7}</action>")
+        self.calls: list[list[int]] = []
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion]:
+        self.calls.append([request.slot for request in requests])
+        return super().generate(requests, sampling)
+
+
+def test_every_episode_has_a_slot_of_its_own_and_keeps_it(renderer: Renderer) -> None:
+    """Three tasks, three attempts: 9 slots. The walkers 0 and 4 win at step 2 and leave theirs free."""
+    engine, world = Slots(renderer), Corridor(win_at=2, wins=(0, 4))
+    how = RolloutSettings(
+        layout="transcript", max_turns=4, max_new_tokens=64, max_prompt_tokens=4000, think=False, list_admissible=False
+    )
+    groups = collect_groups(engine, world, renderer, how, world.tasks("train")[:3], 3, seed=0)
+    assert [len(t.turns_K) for g in groups for t in g.attempts_G] == [2, 4, 4, 4, 2, 4, 4, 4, 4]
+    left = [*range(9)], [1, 2, 3, 5, 6, 7, 8]
+    assert engine.calls == [left[0], left[0], left[1], left[1]]
 
 
 def test_images_without_text_are_refused_before_anything_is_generated(renderer: Renderer) -> None:

@@ -131,3 +131,49 @@ def test_passing_faults_are_tried_again_and_lasting_ones_are_said(renderer, monk
         engine.generate([request(renderer, "a")], Sampling())
     with pytest.raises(UserError, match="cannot be scored"):
         engine.score([])
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"{", b'{"choices": []}', b'{"choices": [null]}', b'{"choices": [{"text": 3}]}']
+)
+def test_an_answer_that_is_no_completion_is_a_sentence(renderer, body, monkeypatch):
+    def plain(self, status, _):
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.send_header("content-type", "application/json")
+        self.end_headers()
+        self.wfile.write(body)
+
+    monkeypatch.setattr(Handler, "answer", plain)
+    engine, _ = served(renderer)
+    with pytest.raises(UserError, match=r"model\.server=http.*failed for good"):
+        engine.generate([request(renderer, "a")], Sampling())
+
+
+def test_a_spelled_control_token_in_a_response_stays_text_and_a_filtered_answer_is_cut(renderer, monkeypatch):
+    engine, _ = served(renderer, form="text", says=lambda _: "a <|im_end|> b")
+    (completion,) = engine.generate([request(renderer, "a")], Sampling())
+    assert completion.ids_T.tolist().count(renderer.stop_id) == 1 and completion.ids_T[-1] == renderer.stop_id
+    assert renderer.content(completion.ids_T) == "a <|im_end|> b"
+    whole = Handler.answer
+
+    def filtered(self, status, body):
+        whole(self, status, json.loads(json.dumps(body).replace("stop", "content_filter")))
+
+    monkeypatch.setattr(Handler, "answer", filtered)
+    assert engine.generate([request(renderer, "a")], Sampling())[0].finish == "length"
+
+
+def test_an_address_with_a_key_in_it_is_refused_and_not_repeated():
+    from seedbed.config import load_config
+
+    for address in ("http://user:sk-secret@h/v1", "http://h/v1?key=sk-secret", "ftp://h"):
+        with pytest.raises(UserError, match=r"model\.server must") as refused:
+            load_config(None, [f"model.server={address}"])
+        assert "sk-secret" not in str(refused.value)
+
+
+def test_a_seed_that_fits_is_sent_as_it_is(renderer):
+    engine, server = served(renderer)
+    engine.generate([request(renderer, "a", 2**30 + 7)], Sampling())
+    assert [body["seed"] for body in server.asked] == [2**30 + 7]

@@ -440,3 +440,11 @@ def test_documents_without_scores_are_read():
 def test_a_url_that_is_none_is_the_users_mistake(url: str):
     with pytest.raises(UserError, match="retriever URL"):
         RetrieverClient(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h/retrieve?key=1", "https://h?topk=3", "http://h:1/a#b", "http://h/?", "http://h#"]
+)
+def test_a_query_or_fragment_is_refused_not_dropped(url: str):
+    with pytest.raises(UserError, match="it has a query or a fragment, which would not be sent: end it with the path$"):
+        RetrieverClient(url)

@@ -224,6 +224,33 @@ def test_splits_are_the_official_seeds():
             environment.open(task(wrong))
 
 
+@pytest.mark.parametrize("name", ["sokoban", "ezpoints"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("train/3/x", "train/3/", "train//3", "/train/3", "train/03", "train/00", "train/+3", "train/-3", "train/3 "),
+        *(
+            "train/3\n",
+            "train/٣",
+            "train/³",
+            "train/1_0",
+            "train/",
+            "Train/3",
+            "validation/٦٥٥٣٦",
+            "train/" + "9" * 5000,
+        ),
+    ],
+)
+def test_a_task_is_its_exact_id_and_nothing_like_it(name: str, wrong: str):
+    environment = make_environment(name)
+    for found in (f"{name}/{wrong}", wrong, "other/train/3", f"{name}/train/3/{wrong}"):
+        with pytest.raises(UserError, match=rf"environment '{name}' has no task .*; its tasks are train/0 to") as said:
+            environment.seed(Task(found, name, "train", ""))
+        assert len(str(said.value)) < 300 and "\n" not in str(said.value)
+    assert environment.seed(Task(f"{name}/train/0", name, "train", "")) == 0
+    assert environment.seed(Task(f"{name}/validation/131071", name, "validation", "")) == 131_071
+
+
 @pytest.mark.parametrize("name", ["sokoban-128", "ezpoints-128"])
 def test_panels_are_drawn_from_the_validation_seeds(name: str):
     panel = panels.load_panel(name)

@@ -14,6 +14,7 @@ from seedbed.envs.webshop.goals import Goals, sources_of
 from seedbed.envs.webshop.index import Index
 from seedbed.envs.webshop.pages import Visit
 from seedbed.envs.webshop.shop import Shop
+from seedbed.evaluate.players import player
 from seedbed.rollout import collect_groups
 from seedbed.types import StopReason, Trajectory
 
@@ -187,3 +188,23 @@ def test_the_score_of_a_half_right_purchase_stays_on_the_game(environment):
         seen = game.step(action)
     assert (seen.done, seen.won, seen.reward) == (True, False, 0.0)
     assert game.score.total == pytest.approx(2 / 4) and game.score.options == 0  # attribute and price of four parts
+
+
+def test_the_partial_score_of_an_episode_is_found_again_from_its_actions(renderer, data):
+    shop = WebShop()
+    played = {}
+    opened = shop.open
+
+    def watched(task):
+        played[task.id] = opened(task)
+        return played[task.id]
+
+    shop.open = watched
+    engine = ScriptedEngine(renderer, player("scripted", shop, "webshop"), seeded=True)
+    settings = RolloutSettings(layout="windowed", max_turns=15, history=15, max_prompt_tokens=10**6)
+    tasks = shop.tasks("test")[:12]
+    trajectories = [t for g in collect_groups(engine, shop, renderer, settings, tasks, 1, seed=0) for t in g.attempts_G]
+    games = dict(played)  # measuring opens others
+    scores = [shop.measures(t)["score"] for t in trajectories]
+    assert scores == [games[t.task.id].score.total if games[t.task.id].score else 0.0 for t in trajectories]
+    assert [s == 1.0 for s in scores] == [t.won for t in trajectories] and sum(t.won for t in trajectories) > 0

@@ -23,7 +23,7 @@ from seedbed.envs.webshop.env import WebShop
 from seedbed.envs.webshop.health import check
 from seedbed.envs.webshop.index import Index, coded_length, length_code
 from seedbed.envs.webshop.nouns import nouns
-from seedbed.envs.webshop.porter import stem
+from seedbed.envs.webshop.porter import _measure, stem
 from seedbed.envs.webshop.similarity import token_set_ratio
 from seedbed.types import UserError
 
@@ -250,6 +250,15 @@ def test_stems_of_porters_examples():
         " probate probat rate rate cease ceas controll control roll roll is is technologi technolog"
     ).split()
     assert {word: stem(word) for word in pairs[::2]} == dict(zip(pairs[::2], pairs[1::2], strict=True))
+
+
+@given(st.text("aeiouybcst", max_size=12))
+def test_the_measure_counts_vowels_followed_by_consonants(word):
+    kinds: list[str] = []
+    for letter in word:  # Porter's definition, letter by letter: y is a vowel after a consonant
+        vowel = letter in "aeiou" or (letter == "y" and bool(kinds) and kinds[-1] == "c")
+        kinds.append("v" if vowel else "c")
+    assert _measure(word) == "".join(kinds).count("vc")
 
 
 def test_terms_are_cut_as_lucene_cuts_them():

@@ -1,4 +1,4 @@
-"""Is a budget never exceeded, the account right, and a run that stopped gone on with to the end?"""
+"""Does a budget hold as far as it is promised, is the account right, and a run that stopped gone on with to the end?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chatserver import GOOD, Faulty, Reply, completion, prompt_of, serving, skill_for
+from chatserver import GOOD, Faulty, Reply, completion, prompt_of, refusal, serving, skill_for
 from collected import collected, episode, episodes
 
 from seedbed.commands import stage1
@@ -44,12 +44,12 @@ def account(run: Run) -> dict[str, Any]:
 
 def test_a_token_budget_by_hand(tmp_path: Path) -> None:
     """Calls one after the other, 100 tokens in and 50 out each, at most 50 out. The first reserves a token a byte, the
-    others 100 + 64 + 50: the twelfth ends at 1,800 and a thirteenth could end at 2,014.
+    others 1.5 x 100 + 64 + 50: the twelfth ends at 1,800 and a thirteenth could end at 2,064.
     """
     run, size = collected(tmp_path / "run", episodes(40)), len(standalone(episode()).text.encode())
     assert size + 64 + 50 < 2000, "the first call has room"
     with serving(lambda number, body: completion(GOOD, tokens=(100, 50))) as server:
-        tight = settings(server.url, concurrency=1, max_new_tokens=50, budget_tokens=2000)
+        tight = settings(server.url, concurrency=1, max_new_tokens=50, budget_tokens=2050)
         with pytest.raises(
             Stopped, match=r"12 of 40 trajectories are annotated, 12 calls.*raise annotate.budget_tokens"
         ):
@@ -80,7 +80,7 @@ def test_a_budget_of_money_holds_whatever_fails_and_whatever_is_in_flight(tmp_pa
     most = {row["call"]: (row["most_in"], row["most_out"]) for row in rows if row["event"] == "begin"}
     dollars = 0.0
     for row in rows:
-        if row["event"] == "end" and row["status"] not in ("rate_limit", "server_error"):
+        if row["event"] == "end" and row["status"] not in ("rate_limit", "unreachable"):
             tokens = (100, 50) if row["status"] == "answered" else most[row["call"]]
             dollars += (2.0 * tokens[0] + 30.0 * tokens[1]) / 1e6
     assert account(run)["cost_usd"] == pytest.approx(dollars, abs=1e-6)
@@ -132,10 +132,88 @@ def test_an_answer_torn_by_a_power_cut_is_asked_for_again_and_no_other(tmp_path:
     assert {s.trajectory: s.text for s, _ in read_skills(run.skills)} == wanted
 
 
-def test_another_file_is_no_journal(tmp_path: Path) -> None:
-    (tmp_path / "annotations.jsonl").write_text('{"trajectory": "t"}\n')
-    with pytest.raises(UserError, match=r"annotations.jsonl is no journal of seedbed annotate: a line lacks event"):
-        Journal(tmp_path / "annotations.jsonl")
+@pytest.mark.parametrize(
+    ("told", "most_in"),
+    [(None, 264), (20, 94), (100, 214), (160, 264), (300, 364)],
+)
+def test_a_prompt_is_reserved_with_a_margin(told: int | None, most_in: int) -> None:
+    """Of 200 bytes, after ``told`` tokens were charged for 200: 64 and 1.5 x that, at most a token a byte (1.5 x 160
+    stops at 200); where more than a token a byte was charged, just that.
+    """
+    ledger, reserved = Ledger(AnnotateSettings(max_new_tokens=7)), []
+
+    def note(most_in: int, most_out: int) -> dict[str, Any]:
+        reserved.append((most_in, most_out))
+        return {"call": len(reserved), "attempt": 0, "bytes": 200, "most_in": most_in, "most_out": most_out}
+
+    if told is not None:
+        row = ledger.admit(200, lambda: False, note)
+        ledger.ended({**row, "status": "answered", "tokens_in": told, "tokens_out": 1})
+    ledger.admit(200, lambda: False, note)
+    assert reserved[-1] == pytest.approx((most_in, 7), abs=1)
+
+
+@pytest.mark.parametrize(("status", "charged"), [(500, True), (504, True), (503, True), (408, True), (429, False)])
+def test_an_error_of_the_server_may_be_charged_and_a_rate_limit_is_not(
+    tmp_path: Path, status: int, charged: bool
+) -> None:
+    run, size = collected(tmp_path / "run", episodes(1)), len(standalone(episode()).text.encode())
+    with serving(lambda n, _: completion(GOOD, tokens=(9, 3)) if n else refusal(status, retry_after="0")) as server:
+        annotate.annotate(run, settings(server.url, max_new_tokens=50), "openai")
+    expected = {"in": size + 64, "out": 50} if charged else {"in": 0, "out": 0}
+    assert account(run)["tokens_maybe_charged"] == expected and account(run)["tokens"] == {"in": 9, "out": 3}
+
+
+CALL = {"call": 0, "request": "r", "trajectory": "t", "attempt": 0}
+BEGIN = {"event": "begin", **CALL, "bytes": 9, "most_in": 73, "most_out": 50}
+END = {
+    "event": "end",
+    **CALL,
+    "status": "answered",
+    "answer": "{}",
+    "finish": "stop",
+    "tokens_in": 9,
+    "tokens_out": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([{"trajectory": "t"}], "line 1 lacks event begin or end"),
+        ([BEGIN, {k: v for k, v in END.items() if k != "answer"}], "line 2 lacks answer"),
+        ([BEGIN, {k: v for k, v in END.items() if k not in ("finish", "tokens_in")}], "line 2 lacks finish, tokens_in"),
+        ([END], "line 1 ends call 0, which never began"),
+        ([BEGIN, END, END], "line 3 is a second end of call 0"),
+        ([BEGIN, BEGIN], "line 2 is a second begin of call 0"),
+        ([BEGIN, ["end"]], "line 2 is no JSON object"),
+        ([BEGIN, 7], "line 2 is no JSON object"),
+        ([BEGIN, None, END], "line 2 is no JSON object"),
+        ([{**BEGIN, "event": ["begin"]}], "line 1 lacks event begin or end"),
+        ([{**BEGIN, "call": [0]}], r"line 1 has call '\[0\]'"),
+        ([{**BEGIN, "most_in": "73"}], "line 1 has most_in '73'"),
+        ([BEGIN, {**END, "answer": None}], "line 2 has answer 'None'"),
+        ([BEGIN, {**END, "tokens_in": -1}], "line 2 has tokens_in '-1'"),
+    ],
+)
+def test_a_damaged_journal_is_named_with_its_line_and_the_way_out(tmp_path: Path, rows: list[Any], words: str) -> None:
+    path = tmp_path / "annotations.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        UserError, match=f"annotations.jsonl is no journal of seedbed annotate: {words}; take that line"
+    ):
+        Journal(path)
+
+
+def test_a_sound_journal_is_read_and_empty_lines_count_as_lines(tmp_path: Path) -> None:
+    path = tmp_path / "annotations.jsonl"
+    path.write_text(f"{json.dumps(BEGIN)}\n\n{json.dumps(END)}\n")
+    journal = Journal(path)
+    assert journal.answers["r"].text == "{}" and Ledger(AnnotateSettings(), journal.rows).answered == 1
+    journal.close()
+    path.write_text(f"{json.dumps(BEGIN)}\n\n7\n")
+    with pytest.raises(UserError, match="line 3 is no JSON object"):
+        Journal(path)
 
 
 def test_ctrl_c_keeps_every_answer_that_was_paid(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from seedbed.config import Config, load_config
+from seedbed.engines.scripted import ScriptedEngine
 from seedbed.track.run import Run
 from seedbed.track.store import parts, read_jsonl, read_part, write_part
 from seedbed.train.collect import collect, draw_balanced, read_collected
@@ -96,3 +97,82 @@ def test_the_draw_is_balanced_and_says_what_it_lacks():
 def test_a_line_of_the_task_list_is_json_with_the_task(whole):
     line = json.loads((whole.path / "tasks.jsonl").read_text().splitlines()[0])
     assert {"id", "env", "split", "kind", "rule"} <= line.keys()
+
+
+def test_a_part_torn_between_its_two_files_is_played_again(whole, tmp_path):
+    run = copy(whole, tmp_path / "torn")
+    first, last = parts(run.trajectories)
+    tokens = (run.trajectories / f"{last}.safetensors").read_bytes()
+    (run.trajectories / f"{first}.safetensors").write_bytes(tokens)  # new tokens beside old lines
+    with pytest.raises(UserError):
+        read_collected(run)
+    collect(run, run.config)
+    assert files(run) == files(whole)
+
+
+def test_a_tolerated_fault_does_not_block_the_next_resume(whole, tmp_path, monkeypatch):
+    from seedbed.train import collect as module
+
+    run = copy(whole, tmp_path / "broken")
+    first = parts(run.trajectories)[0]
+    stored = [t for t, _ in read_part(run.trajectories, first)]
+    write_part(run.trajectories, first, [replace(stored[0], stop=StopReason.FAULT, cause="lost"), *stored[1:]])
+    played = module.collect_groups
+
+    def still_broken(*args, **kwargs):
+        groups = played(*args, **kwargs)
+        bad = [replace(t, stop=StopReason.FAULT, cause="lost") for group in groups for t in group.attempts_G]
+        return [replace(groups[0], attempts_G=tuple(bad))]
+
+    monkeypatch.setattr(module, "collect_groups", still_broken)
+    collect(run, run.config)
+    assert sum(t.faulty for t in read_collected(run)) == 1
+
+
+def test_another_model_is_not_mixed_into_a_collection(whole, tmp_path):
+    run = copy(whole, tmp_path / "mixed")
+    manifest = json.loads((run.path / "manifest.json").read_text())
+    manifest["model"]["model.safetensors"] = "0" * 64
+    run.write_json("manifest.json", manifest)
+    with pytest.raises(UserError, match=r"model\.path='scripted' is not the one"):
+        collect(run, run.config)
+
+
+@pytest.mark.parametrize(("broken", "stored"), [(4, True), (5, False)])
+def test_a_part_in_which_more_than_a_fifth_of_the_games_broke_is_not_stored(tmp_path, monkeypatch, broken, stored):
+    """20 tasks, one attempt each: 4 faults are 20 % and stay; 5 stop the collection, and the part leaves no file."""
+    from seedbed.envs.alfworld.env import AlfWorld
+
+    config = settings("collect.tasks=20", "collect.attempts=1")
+    drawn = draw_balanced(AlfWorld().tasks("generated_train"), 20, seed=0)
+    dead, open_ = {task.id for task in drawn[7 : 7 + broken]}, AlfWorld.open
+
+    def fragile(self, task):
+        if task.id in dead:
+            raise ConnectionError("the house burnt down")
+        return open_(self, task)
+
+    monkeypatch.setattr(AlfWorld, "open", fragile)
+    run = Run.new(tmp_path / "run")
+    if stored:
+        collect(run, config)
+        assert {t.task.id for t in read_collected(run) if t.faulty} == dead
+        return
+    with pytest.raises(
+        UserError, match=r"5 of 20 episodes broke \(first cause: ConnectionError: the house burnt down\)"
+    ):
+        collect(run, config)
+    assert not run.trajectories.is_dir() or not list(run.trajectories.iterdir())
+
+
+def test_the_engine_is_asked_at_the_temperature_of_collect(tmp_path, monkeypatch):
+    seen, generate = [], ScriptedEngine.generate
+
+    def spy(self, requests, sampling):
+        seen.append(sampling.temperature)
+        return generate(self, requests, sampling)
+
+    monkeypatch.setattr(ScriptedEngine, "generate", spy)
+    few = ["collect.tasks=6", "collect.attempts=1", "rollout.max_turns=2", "rollout.temperature=0.9"]
+    collect(Run.new(tmp_path / "run"), settings(*few, "collect.temperature=0.4"))
+    assert set(seen) == {0.4} and len(seen) == 2

@@ -77,7 +77,7 @@ def test_a_benchmarks_preset_is_its_papers_run(name: str) -> None:
     assert {key: settings[key] for key in COLUMNS} == {key: values[column] for key, values in COLUMNS.items()}
     differing = [row for row in compare(config) if row.state == "differs"]
     assert [row.key for row in differing] == DEPARTURES.get(name, [])
-    assert all(row.known.note and row.known.source for row in differing)
+    assert all(row.reason and row.known.source for row in differing)
 
 
 def test_warm_up_of_search_is_the_first_tenth_of_training() -> None:

@@ -129,3 +129,11 @@ def test_code_is_only_ever_text() -> None:
     code = "__import__('os').system('touch x')"
     assert parse_analysis(wrap(code)).skill == code
     assert parse_analysis("{'episode_skill': " + code + "}").status is ParseStatus.UNPARSABLE
+
+
+def test_keys_that_are_numbers_are_read_as_python_writes_them() -> None:
+    raw = "{'episode_skill': 'look first', 'step_skills': {1: 'open it', '2': 'take it'}}"
+    parsed = parse_analysis(raw)
+    assert (parsed.status, parsed.skill, parsed.repairs) == ("ok_repaired", "look first", ("python_literal",))
+    assert parse_step_skills(raw, {1, 2}) == {1: "open it", 2: "take it"}
+    assert not parse_analysis("{episode_skill: 'x', 1.5: 'y'}").ok

@@ -101,6 +101,18 @@ def test_a_row_does_not_see_its_neighbours(model: nn.Module) -> None:
         assert not torch.allclose(changed, single, atol=1e-2)
 
 
+def test_positions_begin_anew_with_each_row(model: nn.Module) -> None:
+    """Rows of 3, 1 and 4 tokens. (Rotary attention sees differences of positions only, so no output would tell.)"""
+    TorchEngine(model, stop_id=0)
+    seen: list[list[list[int]]] = []
+    model.base_model.register_forward_pre_hook(
+        lambda _, args, called: seen.append(called["position_ids"].tolist()), with_kwargs=True
+    )
+    with torch.no_grad():
+        packed_logits(model, [ScoreRow(np.arange(n), np.arange(n) == 2) for n in (3, 1, 4)])
+    assert seen == [[[0, 1, 2, 0, 0, 1, 2, 3]]]
+
+
 def test_checkpointing_changes_no_gradient(model: nn.Module) -> None:
     loss, grads = packed(model, rows(), 70, 0.4)
     calls = []

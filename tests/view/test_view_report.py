@@ -16,7 +16,7 @@ from seedbed.view.verdict import verdict
 TAGS = set(
     "html head meta title style body header h1 h2 h3 nav a main section p div table caption thead tbody tr th td "
     "figure figcaption svg g line text circle polyline rect ul li details summary span article bdi blockquote br "
-    "strong pre".split()
+    "strong pre desc".split()
 )
 
 

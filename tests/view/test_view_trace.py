@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rundirs import EVIL, episode, skill_of
+from safetensors.numpy import load_file, save_file
 
 from seedbed.prompts.analyzer import answer_text
-from seedbed.skills.sft_data import trajectory_hashes
-from seedbed.track.store import append_jsonl, skill_line, write_part
+from seedbed.skills.sft_data import row_hash, trajectory_hashes
+from seedbed.track.store import append_jsonl, skill_hash, skill_line, write_part
 from seedbed.types import UserError
 from seedbed.view.trace import Lineage, chain_text, check_traces
+
+ROW = (np.arange(9, dtype=np.int32), np.arange(9) > 5, np.zeros(9, bool))
 
 
 @pytest.fixture
@@ -39,6 +44,8 @@ def made(tmp_path) -> tuple[Path, Path]:
                 "task": t.task.id,
                 "skill_source": s.source,
                 "sha256": hashes[t.id],
+                "skill_sha256": skill_hash(s),
+                "row_sha256": row_hash(*ROW),
                 "response": answer_text(s),
                 "tokens": 9,
                 "collect_dir": "../collect",
@@ -46,7 +53,13 @@ def made(tmp_path) -> tuple[Path, Path]:
             for i, (t, s, split) in enumerate([(second, skills[1], "validation"), (first, skills[0], "train")])
         ],
     )
+    store_rows(run, 2)
     return run, collected
+
+
+def store_rows(run: Path, count: int) -> None:
+    names = ("ids", "answer", "action")
+    save_file({n: np.tile(part, count) for n, part in zip(names, ROW, strict=True)}, run / "sft_data.safetensors")
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -92,6 +105,8 @@ def test_the_chain_leads_from_row_to_task(made):
             "v0/mug-1/1' of row 0 is missing",
         ),
         ("collect/skills.jsonl", "avoid text", "other text", "skill of 'v0/mug-1/1' in .* was edited"),
+        ("collect/skills.jsonl", "```{}```", "{}", "skill of 'v0/mug-1/1' in .* was edited"),
+        ("collect/skills.jsonl", '"nested"', '"fence"', "skill of 'v0/mug-1/1' in .* was edited"),
         ("collect/skills.jsonl", '"source": "rules"', '"source": "policy"', "by 'rules' is missing"),
         ("sft/sft_data.jsonl", '"task": "mug-1"', '"task": "mug-2"', "names task 'mug-2'"),
         ("sft/sft_data.jsonl", "../collect", "../gone", "'?../gone'? .* is missing"),
@@ -133,6 +148,9 @@ def test_rows_of_a_line_with_other_line_separators_inside(tmp_path, made):
                         "trajectory": odd.id,
                         "task": "odd",
                         "skill_source": "policy",
+                        "skill_sha256": skill_hash(skill),
+                        "row_sha256": row_hash(*ROW),
+                        "tokens": 9,
                         "response": answer_text(skill),
                         "sha256": trajectory_hashes(collected)[odd.id],
                         "collect_dir": "../collect",
@@ -141,6 +159,7 @@ def test_rows_of_a_line_with_other_line_separators_inside(tmp_path, made):
             )
         ],
     )
+    store_rows(run, 3)
     assert Lineage(run).chain(2).trajectory.turns_K[0].observation == "a\u2028b"
 
 
@@ -153,3 +172,47 @@ def test_the_way_back_and_the_check_of_many(made):
     edit(collected / "trajectories" / "p0001.jsonl", '"attempt": 0', '"attempt": 5')
     with pytest.raises(UserError, match=r"v0/mug-1/0' in .* was edited"):
         check_traces(run, 50)
+
+
+@pytest.mark.parametrize("name", ["ids", "answer", "action"])
+def test_edited_tokens_of_a_row_are_found(made, name):
+    run, _ = made
+    arrays = load_file(run / "sft_data.safetensors")
+    arrays[name][3] = 1 - arrays[name][3]
+    save_file(arrays, run / "sft_data.safetensors")
+    with pytest.raises(UserError, match=r"tokens of row 0 in .*sft_data\.safetensors were edited"):
+        Lineage(run).chain(0)
+    assert Lineage(run).chain(1).skill.text == "workflow text"
+
+
+@pytest.mark.parametrize("name", ["prompt_ids", "response_ids", "logprobs"])
+def test_edited_tokens_of_an_episode_are_found(made, name):
+    run, collected = made
+    path = collected / "trajectories" / "p0001.safetensors"
+    arrays = load_file(path)
+    arrays[name][-1] += 1  # of the second episode, which row 0 is about
+    save_file(arrays, path)
+    with pytest.raises(UserError, match=r"tokens of 'v0/mug-1/1' in .*p0001\.safetensors are not those"):
+        Lineage(run).chain(0)
+    assert Lineage(run).chain(1).skill.text == "workflow text"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"response": "{', '"response": "', "response of row 0 in .* is no skill"),
+        ('"skill_sha256"', '"other"', "a row of .* lacks skill_sha256"),
+    ],
+)
+def test_a_damaged_row_is_a_sentence(made, old, new, says):
+    run, _ = made
+    edit(run / "sft_data.jsonl", old, new)
+    with pytest.raises(UserError, match=says):
+        Lineage(run).chain(0)
+
+
+def test_rows_are_held_to_the_digest_of_the_set(made):
+    run, _ = made
+    (run / "sft_set.json").write_text(json.dumps({"sft_data_sha256": hashlib.sha256(b"another").hexdigest()}))
+    with pytest.raises(UserError, match=r"sft_data\.jsonl was edited: .* sft_set\.json names"):
+        Lineage(run)

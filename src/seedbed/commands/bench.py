@@ -1,25 +1,25 @@
-"""``seedbed bench``: engines measured against the official ones, and memory over many episodes."""
+"""``seedbed bench``: engines measured against the official ones; the other benchmarks are files of their own."""
 
 from __future__ import annotations
 
 import json
 import lzma
-import os
 import platform
 from dataclasses import asdict
-from itertools import cycle, islice
 from pathlib import Path
-from random import Random
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 
+from seedbed.commands.bench_memory import memory
+from seedbed.commands.bench_retriever import retriever
+from seedbed.commands.bench_webshop import webshop
+from seedbed.commands.repeat import repeat
 from seedbed.envs.alfworld import official, parity
 from seedbed.envs.alfworld.data import SIZES, find_games
-from seedbed.envs.base import Environment, make_environment
-from seedbed.types import Task, UserError
+from seedbed.types import UserError
 
 app = typer.Typer(no_args_is_help=True, help="Measure environments.")
 _out = Console(highlight=False, soft_wrap=True)
@@ -81,57 +81,13 @@ def _print(tally: parity.Tally) -> None:
         )
 
 
-@app.command()
-def memory(
-    name: Annotated[str, typer.Argument(help="registered environment, or module:Class")] = "alfworld",
-    split: Annotated[str, typer.Option(help="split that the episodes go through, again and again")] = "generated_train",
-    episodes: Annotated[int, typer.Option(min=1)] = 10_000,
-    warmup: Annotated[int, typer.Option(min=1, help="episodes before the first reading")] = 500,
-    steps: Annotated[int, typer.Option(min=1, help="turn limit of an episode")] = 30,
-    limit: Annotated[float, typer.Option(help="greatest growth allowed, in per cent")] = 5.0,
-) -> None:
-    """Resident memory before and after many random episodes. Exits with status 1 if it grew by more than the limit.
-
-    Example: seedbed bench memory alfworld --split train --episodes 10000
-    """
-    environment = make_environment(name)
-    tasks = list(environment.tasks(split))
-    Random(0).shuffle(tasks)
-    queue = cycle(tasks)
-    for task in islice(queue, warmup):
-        _random_episode(environment, task, steps)
-    before = _resident()
-    for task in islice(queue, episodes):
-        _random_episode(environment, task, steps)
-    after = _resident()
-    growth = 100 * (after / before - 1)
-    first, last = f"{before / 2**20:.1f} MiB", f"{after / 2**20:.1f} MiB"
-    _out.print(f"{first} after {warmup} episodes, {last} after {episodes} more: {growth:+.2f} %")
-    if growth > limit:
-        raise typer.Exit(1)
-
-
-def _random_episode(environment: Environment, task: Task, steps: int) -> None:
-    rng = Random(task.id)
-    game = environment.open(task)
-    seen = game.start()
-    for _ in range(steps):
-        if seen.done:
-            return
-        seen = game.step(rng.choice(seen.admissible))
-
-
-def _resident() -> int:
-    """Bytes."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError as error:
-        raise UserError("seedbed bench memory reads /proc/self/statm: run it on Linux") from error
-
-
 def _cpu() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+for function in (memory, repeat, retriever, webshop):
+    app.command()(function)

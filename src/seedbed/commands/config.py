@@ -8,7 +8,8 @@ import typer
 
 from seedbed.commands.options import ConfigOption, Overrides
 from seedbed.config import load_config, presets, to_yaml
-from seedbed.repro.paper_diff import diff_lines, paper_diff
+from seedbed.repro.backbones import SHAPES, backbone
+from seedbed.repro.paper_diff import compared_with, diff_lines, paper_diff
 
 app = typer.Typer(
     no_args_is_help=True, help="Show the resolved configuration, the presets, the difference from the paper."
@@ -27,12 +28,16 @@ def diff(
     config: ConfigOption = None,
     every: Annotated[bool, typer.Option("--all", help="every setting with its source, as a Markdown table")] = False,
 ) -> None:
-    """Print where the configuration differs from the paper. Example: seedbed config diff -c tiny"""
+    """Print where the configuration differs from the paper, and whether its model is one of the paper's.
+
+    Examples: seedbed config diff -c tiny; seedbed config diff -c webshop -c qwen3-1.7b --all
+    """
     settings = load_config(config, overrides or [])
+    model = backbone(settings.model.path)
+    typer.echo(f"model: {model or f'{settings.model.path}, none of the paper: ' + ', '.join(SHAPES)}")
     lines = diff_lines(settings)
-    typer.echo(
-        paper_diff(settings) if every else "\n".join(lines) or "no setting differs from the paper's ALFWorld run"
-    )
+    same = f"no setting differs from {compared_with(settings)}"
+    typer.echo(paper_diff(settings) if every else "\n".join(lines) or same)
 
 
 @app.command(name="presets")

@@ -89,6 +89,7 @@ def _chain(
 
 def run_stage1(config: Config, out: Path) -> dict[str, Any]:
     """Collect with the base policy, annotate by rules, fine-tune."""
+    from seedbed.commands.stage1 import epoch_line  # noqa: PLC0415
     from seedbed.track.run import Run  # noqa: PLC0415 - torch is imported in the workers only
     from seedbed.train import annotate, collect, sft  # noqa: PLC0415
     from seedbed.train.state import latest_checkpoint  # noqa: PLC0415
@@ -97,7 +98,9 @@ def run_stage1(config: Config, out: Path) -> dict[str, Any]:
     collect.collect(
         collected,
         config,
-        _every(120, lambda done, total, success: _say("collect", f"{done}/{total} episodes, success {success:.0%}")),
+        _every(
+            120, lambda done, total, success: _say("collect", f"{done}/{total} episodes, success {success or 0:.0%}")
+        ),
     )
     annotate.annotate(collected, config, "rules")
     _say("annotate", f"skills written by rules in {collected.skills}")
@@ -106,10 +109,7 @@ def run_stage1(config: Config, out: Path) -> dict[str, Any]:
         run,
         config,
         collected,
-        report=lambda row: _say(
-            "sft",
-            f"epoch {row['update']}/{config.sft.epochs}, loss {row['loss']:.3f}, held-out {row['validation_loss']:.3f}",
-        ),
+        report=lambda row: _say("sft", f"epoch {row['update']}/{config.sft.epochs}, {epoch_line(row)}"),
     )
     return {"checkpoint": str(latest_checkpoint(run.checkpoints))}
 
@@ -140,9 +140,10 @@ def measure(name: str, model: str, config: Config, out: Path) -> dict[str, Any]:
     from seedbed.evaluate.run import evaluate  # noqa: PLC0415
     from seedbed.track.store import replace_file  # noqa: PLC0415
     from seedbed.train import sft  # noqa: PLC0415
-    from seedbed.train.model import load_engine  # noqa: PLC0415
+    from seedbed.train.model import load_engine, model_facts  # noqa: PLC0415
 
-    engine, renderer = load_engine(config.model.model_copy(update={"path": model}))
+    settings = config.model.model_copy(update={"path": model})
+    engine, renderer = load_engine(settings)
     environment, panel = environment_from(config.env), load_panel(config.env.panel)
     paths = []
     for temperature, attempts in _TEMPERATURES.items():
@@ -158,7 +159,7 @@ def measure(name: str, model: str, config: Config, out: Path) -> dict[str, Any]:
         )
         engine.release()
         paths.append(f"eval/{name}_t{temperature:g}.json")
-        text = json.dumps({"label": STAGES[name], **result}, indent=1) + "\n"
+        text = json.dumps({"label": STAGES[name], **model_facts(settings, renderer), **result}, indent=1) + "\n"
         replace_file(out / paths[-1], lambda p, text=text: p.write_text(text, "utf-8"))
     both = sft.measure(engine, renderer, config, tasks=_ANALYSED)
     _say(name, f"measured: analyzer parse rate {both['parse_rate']:.0%}")
@@ -215,6 +216,10 @@ def _rate(estimate: dict[str, float]) -> str:
 def _say(who: str, text: str) -> None:
     """A line from a worker, whole, so that two of them do not mix."""
     _out.print(f"[dim]{who:>8}[/] {text}", soft_wrap=True)
+
+
+def _collected(done: int, total: int, success: float | None) -> None:
+    _say("collect", f"{done}/{total} episodes" + ("" if success is None else f", success {success:.0%}"))
 
 
 def _every(step: int, report: Callable[..., None]) -> Callable[..., None]:

@@ -15,11 +15,12 @@ from seedbed.commands.options import ConfigOption, Overrides, Threads, prepare
 from seedbed.envs.base import environment_from
 from seedbed.envs.panels import load_panel
 from seedbed.evaluate.players import POLICIES
-from seedbed.evaluate.run import evaluate
+from seedbed.evaluate.run import evaluate, keeper
 from seedbed.track.store import replace_file
 from seedbed.train.actor import load_actor
 from seedbed.train.model import resolve
 from seedbed.types import UserError
+from seedbed.view.compared import trained
 
 _out = Console(highlight=False)
 Checkpoint = Annotated[str, typer.Argument(help="a checkpoint of a run, a Hugging Face folder, or 'tiny'")]
@@ -42,6 +43,7 @@ def eval_(
     attempts: Annotated[int | None, typer.Option(min=1, help="episodes a task; default eval.attempts")] = None,
     at_once: Annotated[int, typer.Option(min=1, help="episodes played together: memory, never the result")] = 256,
     out: Annotated[Path | None, typer.Option(help="write the whole result as JSON")] = None,
+    keep: Annotated[Path | None, typer.Option(help="new folder for the episodes, every prompt and token")] = None,
     threads: Threads = 1,
 ) -> None:
     """Play a fixed panel of held-out tasks and report success with intervals.
@@ -68,8 +70,9 @@ def eval_(
         temperature=settings.eval.temperature if temperature is None else temperature,
         seed=settings.seed,
         at_once=at_once,
+        keep=keeper(keep) if keep else None,
     )
-    result |= actor.facts
+    result |= actor.facts | trained(checkpoint)
     _out.print(table(result))
     if out:
         replace_file(out, lambda p: p.write_text(json.dumps(result, indent=1) + "\n", "utf-8"))

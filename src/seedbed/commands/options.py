@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,10 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="settings, e.g. train.updates=5 algo=grpo")
 ]
 ConfigOption = Annotated[
-    str | None, typer.Option("--config", "-c", help="preset name or YAML file (see: seedbed config presets)")
+    list[str] | None,
+    typer.Option(
+        "--config", "-c", help="preset name or YAML file; repeated, later over earlier (see: seedbed config presets)"
+    ),
 ]
 Threads = Annotated[
     int,
@@ -25,7 +29,10 @@ Threads = Annotated[
 
 
 def prepare(
-    source: str | None, overrides: list[str] | None, threads: int = 1, origin: str | Path | None = None
+    source: str | Sequence[str] | None,
+    overrides: list[str] | None,
+    threads: int = 1,
+    origin: str | Path | None = None,
 ) -> Config:
     """Configuration and torch threads of a command.
 

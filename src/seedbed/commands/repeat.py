@@ -20,7 +20,7 @@ from seedbed.envs.base import environment_from
 from seedbed.envs.panels import Panel, load_panel
 from seedbed.evaluate.players import POLICIES
 from seedbed.evaluate.run import evaluate
-from seedbed.evaluate.shuffled import COPIED, shuffled_copy
+from seedbed.evaluate.shuffled import shuffled_copy
 from seedbed.train.actor import load_actor
 from seedbed.types import UserError
 
@@ -29,11 +29,13 @@ _PANELS = {
     "alfworld": ("alfworld-seen-140", "alfworld-unseen-134"),
     "webshop": ("webshop-test-500", "webshop-test-128"),
     "search": ("search-7x100",),
+    "sokoban": ("sokoban-128",),
+    "ezpoints": ("ezpoints-128",),
 }
 
 
 def repeat(
-    name: Annotated[str, typer.Argument(help=f"benchmark: {', '.join(COPIED)}")],
+    name: Annotated[str, typer.Argument(help=f"benchmark: {', '.join(_PANELS)}")],
     panel: Annotated[list[str] | None, typer.Option(help="only these panels of it")] = None,
     at_once: Annotated[int, typer.Option(min=1, help="episodes at once the second time; the first time 256")] = 7,
     seed: Annotated[int, typer.Option(help="of the policy 'random'")] = 0,
@@ -43,8 +45,8 @@ def repeat(
 
     Exits with status 1 unless every episode is the same to the last character. Example: seedbed bench repeat webshop
     """
-    if name not in COPIED:
-        raise UserError(f"there is no benchmark {name!r} to repeat: use one of {', '.join(COPIED)}")
+    if name not in _PANELS:
+        raise UserError(f"there is no benchmark {name!r} to repeat: use one of {', '.join(_PANELS)}")
     panels = [load_panel(chosen) for chosen in panel or _PANELS[name]]
     if other := next((p for p in panels if p.env != name), None):
         raise UserError(f"--panel {other.name!r} is of environment {other.env!r}, not of {name!r}")

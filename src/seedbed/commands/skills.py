@@ -120,6 +120,7 @@ def _execute(
 def _print(found: dict[str, Any]) -> None:
     table = Table("what", "found", title="skills", show_header=False)
     agreement, pairs, length = found["kind_agreement"], found["distinct_word_pairs"], found["length_words"]
+    steps = found["step_skills"]
     rows = {
         "episodes": f"{found['episodes']} (and {found['faults']} faults)",
         "skills, valid": f"{found['skills']}, {found['valid']} ({found['unannotated']} episodes have none)",
@@ -127,6 +128,7 @@ def _print(found: dict[str, Any]) -> None:
         "repairs": _counts(found["repairs"]) or "none",
         **{f"{kind}, by task kind": _counts(counts) for kind, counts in found["kinds"].items()},
         "text is of its kind": "-" if agreement is None else f"{agreement:.1%}",
+        "with step skills": f"{steps['share']:.1%}, {steps['mean']:.1f} a skill" if steps else "-",
         "distinct texts": f"{found['distinct']} ({found['duplicates']} repeated word for word)",
         "clusters of like texts": f"{found['clusters']}, effective number {found['effective_number']:.1f}",
         "distinct word pairs": "-" if pairs is None else f"{pairs:.1%}",

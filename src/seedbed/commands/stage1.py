@@ -16,7 +16,7 @@ from seedbed.track.run import Run
 from seedbed.train import annotate as annotating
 from seedbed.train import collect as collecting
 from seedbed.train import sft as tuning
-from seedbed.train.model import load_engine
+from seedbed.train.model import load_engine, load_renderer
 from seedbed.train.state import latest_checkpoint
 from seedbed.types import UserError
 
@@ -64,9 +64,11 @@ def annotate(
         str | None, typer.Option(help="openai: address, default OPENAI_BASE_URL; the key comes from OPENAI_API_KEY")
     ] = None,
     concurrency: Annotated[int | None, typer.Option(help="openai: calls at a time")] = None,
-    budget_tokens: Annotated[int | None, typer.Option(help="openai: stop before more tokens, in and out")] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option(help="openai: stop before more tokens, in and out, as estimated")
+    ] = None,
     budget_usd: Annotated[
-        float | None, typer.Option(help="openai: stop before more dollars (annotate.price_in and price_out)")
+        float | None, typer.Option(help="openai: stop before more dollars, as estimated (annotate.price_in, price_out)")
     ] = None,
     threads: Threads = 1,
 ) -> None:
@@ -114,19 +116,25 @@ def sft(
     out: Out = None,
     resume: Resume = None,
     measure: Annotated[bool, typer.Option(help="measure both roles before and after")] = True,
+    rows_only: Annotated[bool, typer.Option("--rows-only", help="write the training set and stop; no weights")] = False,
     threads: Threads = 1,
 ) -> None:
     """Fine-tune the policy to write the skills itself, and measure acting and parse rate before and after.
 
-    Example: seedbed sft runs/collect --out runs/sft
+    Examples: seedbed sft runs/collect --out runs/sft; seedbed sft runs/collect --rows-only --out runs/sft, then
+    seedbed sft --resume runs/sft
     """
     if collected is None and resume is None:
         raise UserError("name the annotated collect run, e.g. seedbed sft runs/collect --out runs/sft")
     if resume and collected is None:
-        collected = Path(Run.open(resume, "sft").manifest["collect_dir"])
+        collected = resume / Run.open(resume, "sft").manifest["collect_dir"]
     run, settings = open_run("sft", overrides, config, out, resume, threads, origin=collected)
     if not Run.open(collected, "collect").skills.exists():
         raise UserError(f"{collected} holds no skills: run seedbed annotate {collected} first")
+    if rows_only:
+        tuning.build_set(run, settings, Run.open(collected, "collect"), load_renderer(settings.model))
+        _print_set(run)
+        return
     before = tuning.measure(*load_engine(settings.model), settings) if measure else None
     with bar() as progress:
         line = progress.add_task("sft", total=settings.sft.epochs)
@@ -135,19 +143,13 @@ def sft(
             settings,
             Run.open(collected, "collect"),
             resume=resume is not None,
-            report=lambda row: progress.update(line, completed=row["update"], description=_epoch(row)),
+            report=lambda row: progress.update(line, completed=row["update"], description=f"sft, {epoch_line(row)}"),
         )
     checkpoint = latest_checkpoint(run.checkpoints)
-    rows, best = (json.loads((run.path / name).read_text("utf-8")) for name in ("sft_set.json", "best.json"))
-    tokens, dropped = rows["tokens"], len(rows["dropped_too_long"])
-    _out.print(
-        f"{rows['rows']['train']} rows to train, {rows['rows']['validation']} held out by task, at most "
-        f"{tokens['longest']} of {tokens['limit']} tokens, {dropped} left out for their length; for other trainers: "
-        f"{', '.join(rows['chats'])}"
-        + ("" if any(name.endswith(".parquet") for name in rows["chats"]) else " (Parquet too with seedbed[search])")
-    )
+    _print_set(run)
+    best = json.loads((run.path / "best.json").read_text("utf-8"))
     if best["update"] != settings.sft.epochs:
-        _out.print(f"the best on held-out episodes is {run.path / best['checkpoint']}: {_epoch(best)}")
+        _out.print(f"the best on held-out episodes is {run.path / best['checkpoint']}: {epoch_line(best)}")
     if measure:
         after = tuning.measure(*load_engine(settings.model.model_copy(update={"path": str(checkpoint)})), settings)
         run.write_json("stage1.json", {"before": before, "after": after})
@@ -162,9 +164,20 @@ def sft(
     _out.print(f"policy in {checkpoint / 'policy'}; next: seedbed train model.path={checkpoint} --out runs/seed")
 
 
-def _epoch(row: dict[str, float | None]) -> str:
+def _print_set(run: Run) -> None:
+    rows = json.loads((run.path / "sft_set.json").read_text("utf-8"))
+    tokens, dropped = rows["tokens"], len(rows["dropped_too_long"])
+    _out.print(
+        f"{rows['rows']['train']} rows to train, {rows['rows']['validation']} held out by task, at most "
+        f"{tokens['longest']} of {tokens['limit']} tokens, {dropped} left out for their length; for other trainers: "
+        f"{', '.join(rows['chats'])}"
+        + ("" if any(name.endswith(".parquet") for name in rows["chats"]) else " (Parquet too with seedbed[search])")
+    )
+
+
+def epoch_line(row: dict[str, float | None]) -> str:
     """One epoch of sft in a line; what was not measured is left out."""
-    parts = [f"sft, loss {row['loss']:.3f}"]
+    parts = [f"loss {row['loss']:.3f}"]
     if row["validation_loss"] is not None:
         parts.append(f"held-out {row['validation_loss']:.3f}")
     if row["parse_rate"] is not None:

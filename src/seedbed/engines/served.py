@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from seedbed.config import ModelSettings
 from seedbed.engines.base import Completion, Request, Sampling, ScoreRow
+from seedbed.envs.crew import Crew
 from seedbed.render import Renderer
 from seedbed.types import UserError
 
@@ -45,6 +46,7 @@ class ServedEngine:
             base_url=settings.server,
             timeout=_TIMEOUT_S,
             max_retries=0,
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),  # nothing goes where nobody sent it
         )
         passing = (openai.RateLimitError, openai.InternalServerError, openai.APIConnectionError)
         self._retrying = tenacity.Retrying(
@@ -56,28 +58,28 @@ class ServedEngine:
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[Completion]:
         """Continue every prompt. Raises ``UserError`` if the server fails one for good: nothing is made up."""
-        pool = ThreadPoolExecutor(_CONCURRENCY, thread_name_prefix="served")
-        try:
-            return list(pool.map(lambda request: self._one(request, sampling), requests))
-        finally:  # also on Ctrl-C
-            pool.shutdown(wait=False, cancel_futures=True)
+        patience = _TRIES * (_TIMEOUT_S + _LONGEST_WAIT_S)
+        with Crew(_CONCURRENCY, patience) as crew:
+            outcomes = crew.run([partial(self._one, request, sampling) for request in requests])
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return outcomes
 
     def score(self, rows: Sequence[ScoreRow], temperature: float = 1.0) -> list[np.ndarray]:
         raise UserError("a served model cannot be scored: train with the weights in process (no model.server)")
 
-    def release(self) -> None:
-        """Nothing is held here."""
-
     def _one(self, request: Request, sampling: Sampling) -> Completion:
         try:
-            answer = self._ask(request, sampling)
+            return self._read(self._ask(request, sampling), sampling.max_new_tokens)
         except self._openai.OpenAIError as error:
-            status = getattr(error, "status_code", "")
-            raise UserError(
-                f"the server at model.server={self.settings.server} failed for good "
-                f"({type(error).__name__} {status}): see its log; what was played before is kept"
-            ) from None
-        return self._read(answer, sampling.max_new_tokens)
+            cause = f"{type(error).__name__} {getattr(error, 'status_code', '')}".strip()
+        except (AttributeError, IndexError, TypeError, ValueError) as error:  # a 200 that is no completion
+            cause = f"its answer is no completion: {type(error).__name__}"
+        raise UserError(
+            f"the server at model.server={self.settings.server} failed for good ({cause}): see its log; what was "
+            "played before is kept"
+        )
 
     def _ask(self, request: Request, sampling: Sampling) -> Any:
         if self._takes_ids:
@@ -113,14 +115,18 @@ class ServedEngine:
         return text
 
     def _read(self, answer: Any, limit: int) -> Completion:
-        stopped = (answer.finish_reason or "stop") != "length"
-        ids = list(
-            getattr(answer, "token_ids", None)
-            or self.renderer.tokenizer.encode(answer.text or "", add_special_tokens=False)
-        )
-        ids = ids[:limit]
-        if stopped and (not ids or ids[-1] != self.renderer.stop_id):
-            ids.append(self.renderer.stop_id)
-        return Completion(
-            np.asarray(ids, np.int32), np.full(len(ids), np.nan, np.float32), "stop" if stopped else "length"
-        )
+        """Only "stop" is an end that the policy chose; whatever else cut the response did so before it was decided.
+
+        Text that is encoded again gives no control token but the end of turn: the policy's spelling of one stays text.
+        """
+        tokenizer, stop_id = self.renderer.tokenizer, self.renderer.stop_id
+        stopped, ids = answer.finish_reason == "stop", getattr(answer, "token_ids", None)
+        if ids is None:
+            ids = tokenizer.encode(answer.text or "", add_special_tokens=False, split_special_tokens=True)
+        ids = list(ids)[:limit]
+        if not all(isinstance(i, int) and 0 <= i < len(tokenizer) for i in ids):
+            raise ValueError("ids outside the vocabulary")
+        if stopped and (not ids or ids[-1] != stop_id):
+            ids.append(stop_id)
+        logprobs_T = np.full(len(ids), np.nan, np.float32)
+        return Completion(np.asarray(ids, np.int32), logprobs_T, "stop" if stopped else "length")

@@ -2,7 +2,8 @@
 
 Worker threads take calls off a common list. A call that runs longer than the patience is given up: its result is a
 ``TimeoutError``, its thread is left behind, and a fresh one takes the place. Waiting for a service, a lock or a process
-is covered, and so is a loop of Python code, which is ended. Compiled code that never lets other threads run is not.
+is covered, and so is a loop of Python code: ``SystemExit`` is raised in it, which ends it unless it swallows every
+exception; then it runs on in the thread left behind. Compiled code that never lets other threads run is not covered.
 """
 
 from __future__ import annotations
@@ -148,5 +149,7 @@ class _Worker(Thread):
         return True
 
     def end(self) -> None:
-        """Raise ``SystemExit`` in the thread as soon as it runs Python code: a loop must not burn a core for ever."""
+        """Raise ``SystemExit`` in the thread, once, as soon as it runs Python code: so a loop burns no core for ever,
+        unless it swallows every exception.
+        """
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(SystemExit))

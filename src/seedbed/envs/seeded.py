@@ -6,6 +6,7 @@ validates on seeds from 65,536 on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -40,11 +41,12 @@ class SeededEnvironment(Environment):
         return _Tasks(self.name, split, SPLITS[split], self.kind)
 
     def seed(self, task: Task) -> int:
-        """Raises ``UserError`` for an id that is in no split."""
+        """Raises ``UserError`` for an id that is in no split: only the very ids that ``tasks`` lists are."""
         _, split, number = (task.id.split("/") + ["", ""])[:3]
-        if split not in SPLITS or not number.isdecimal() or int(number) not in SPLITS[split]:
+        plain = re.fullmatch("0|[1-9][0-9]{0,5}", number) and task.id == f"{self.name}/{split}/{number}"
+        if not plain or split not in SPLITS or int(number) not in SPLITS[split]:
             known = ", ".join(f"{name}/{seeds[0]} to {seeds[-1]}" for name, seeds in SPLITS.items())
-            raise UserError(f"environment {self.name!r} has no task {task.id!r}; its tasks are {known}")
+            raise UserError(f"environment {self.name!r} has no task {task.id[:80]!r}; its tasks are {known}")
         return int(number)
 
     def show(

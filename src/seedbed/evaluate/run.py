@@ -6,11 +6,13 @@ depends on (seed, task, attempt, turn) only (``rollout``), so batch size and tas
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from seedbed.envs.base import Environment
 from seedbed.evaluate.stats import macro, micro, wilson, won_by_task
 from seedbed.render import Renderer
 from seedbed.rollout import collect_groups
+from seedbed.track.store import parts, write_part
 from seedbed.types import Trajectory, UserError
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ def evaluate(
     seed: int,
     at_once: int = 256,
     progress: Callable[[int, int], None] | None = None,
+    keep: Callable[[Sequence[Trajectory]], None] | None = None,
 ) -> dict[str, Any]:
     """Play a panel and return a JSON-able result: the protocol, one entry an episode, and ``summary``.
 
@@ -46,7 +50,8 @@ def evaluate(
     for word.
 
     ``at_once`` bounds the episodes played together: memory, never the result. ``progress`` is called with (finished,
-    all) episodes. Raises ``UserError`` for an empty panel, a task listed twice, or a panel whose every episode broke.
+    all) episodes, ``keep`` with all episodes of a portion once they are over (see ``keeper``). Raises ``UserError`` for
+    an empty panel, a task listed twice, or a panel whose every episode broke.
     """
     if not panel.tasks:
         raise UserError(f"panel {panel.name!r} is empty: there is nothing to evaluate")
@@ -59,7 +64,10 @@ def evaluate(
         tasks = panel.tasks[first : first + step]
         report = _shifted(progress, len(played), total) if progress else None
         groups = collect_groups(engine, environment, renderer, settings, tasks, attempts, seed=seed, progress=report)
-        played += [t for group in groups for t in group.attempts_G]
+        portion = [t for group in groups for t in group.attempts_G]
+        if keep:
+            keep(portion)
+        played += portion
     if all(t.faulty for t in played):
         raise UserError(
             f"every episode of panel {panel.name!r} broke, the first with {played[0].cause!r}: "
@@ -77,7 +85,7 @@ def evaluate(
         "policy_version": engine.version,
         "template_hash": renderer.hash,
         "rollout": settings.model_dump(mode="json"),
-        "transcripts_hash": _hash(played),
+        "transcripts_hash": transcripts_hash(played),
         "episodes": episodes,
         "summary": {**summarise(episodes), "entropy": _entropy(played) if temperature > 0 else None},
     }
@@ -135,7 +143,19 @@ def _measures(environment: Environment, trajectory: Trajectory) -> dict[str, Any
     return {"measures": values} if values else {}
 
 
-def _hash(played: Sequence[Trajectory]) -> str:
+def keeper(folder: Path) -> Callable[[Sequence[Trajectory]], None]:
+    """A ``keep`` for ``evaluate``: every portion becomes a part ``e0000``, ``e0001``, ... with all prompts and tokens.
+
+    Raises ``UserError`` if the folder holds parts already.
+    """
+    if parts(folder):
+        raise UserError(f"{folder} holds episodes already: keep these in a new folder")
+    count = itertools.count()
+    return lambda portion: write_part(folder, f"e{next(count):04d}", portion)
+
+
+def transcripts_hash(played: Sequence[Trajectory]) -> str:
+    """sha256 over tasks, attempts, goals, responses and the answers to them."""
     digest = sha256()
     for t in played:
         digest.update(json.dumps([t.task.id, t.attempt, t.goal, [[k.text, k.observation] for k in t.turns_K]]).encode())

@@ -23,12 +23,13 @@ from seedbed.types import Task
 
 
 def shuffled_copy(env: str, tasks: Sequence[Task], folder: Path, seed: int = 0) -> dict[str, str]:
-    """Write all that ``tasks`` of a shipped environment need below ``folder``; the variable to set so that it is found.
+    """Write all that ``tasks`` of a shipped environment need below ``folder``; the variables to set so that it is found
+    (none if the environment reads no files).
 
     ALFWorld: the games of whole splits, written in another order. WebShop: the products and their attributes.
     Search-QA: the questions of whole sets and the corpus.
     """
-    return _COPIES[env](tasks, folder, Random(seed))
+    return _COPIES[env](tasks, folder, Random(seed)) if env in _COPIES else {}
 
 
 def _alfworld(tasks: Sequence[Task], folder: Path, rng: Random) -> dict[str, str]:
@@ -65,7 +66,6 @@ def _search(tasks: Sequence[Task], folder: Path, rng: Random) -> dict[str, str]:
 
 
 _COPIES = {"alfworld": _alfworld, "webshop": _webshop, "search": _search}
-COPIED = tuple(_COPIES)
 
 
 def _mixed(rows: Sequence[Any], rng: Random) -> list[Any]:

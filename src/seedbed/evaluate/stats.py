@@ -40,6 +40,7 @@ class Difference:
     high: float
     tasks: int  #: tasks played by both
     dropped: int  #: tasks that only one of them played without a fault
+    covers: str = "tasks only"  #: what else might have been drawn: the interval knows nothing of other training seeds
 
     @property
     def excludes_zero(self) -> bool:
@@ -111,21 +112,48 @@ def macro(won: Outcomes, kinds: Mapping[str, str], *, seed: int = 0, samples: in
     return Estimate(value, low, high, float(means.std()), "bootstrap over tasks inside kinds")
 
 
-def paired_difference(won_a: Outcomes, won_b: Outcomes, seed: int, samples: int = 10_000) -> Difference:
+def paired_difference(
+    won_a: Outcomes, won_b: Outcomes, seed: int, samples: int = 10_000, kinds: Mapping[str, str] | None = None
+) -> Difference:
     """``a`` minus ``b`` over paired tasks: attempts of a task are averaged first, then tasks are resampled.
 
-    Says how much another draw of *tasks* (and of attempts) would move the difference. It says nothing about another
-    training seed. Raises ``UserError`` if no task was played by both.
+    Every task counts alike (micro), or every kind if ``kinds`` maps task id to kind (macro; tasks are resampled inside
+    kinds). Says how much another draw of *tasks* (and of attempts) would move the difference. It says nothing about
+    another training seed. Raises ``UserError`` if no task was played by both.
     """
-    shared = sorted(t for t in won_a.keys() & won_b.keys() if len(won_a[t]) and len(won_b[t]))
+    shared = shared_tasks([won_a, won_b])
+    of_kind = strata(shared, kinds)
+    gaps = np.array([sum(won_a[t]) / len(won_a[t]) - sum(won_b[t]) / len(won_b[t]) for t in shared])
+    rng = np.random.default_rng(seed)
+    draws = [_resampled(gaps[at], np.ones(len(at)), rng, samples) for at in of_kind]
+    value = float(np.mean([gaps[at].mean() for at in of_kind]))
+    low, high = with_width(_interval(np.mean(draws, axis=0)), of_kind)
+    return Difference(value, low, high, len(shared), len(won_a.keys() | won_b.keys()) - len(shared))
+
+
+def shared_tasks(runs: Sequence[Outcomes]) -> list[str]:
+    """Tasks that every run played at least once without a fault, in order. Raises ``UserError`` if there is none."""
+    shared = sorted(t for t in runs[0] if all(len(won.get(t, ())) for won in runs))
     if not shared:
         raise UserError("the two evaluations share no task: evaluate both on the same panel")
-    gaps = np.array([np.mean(won_a[t]) - np.mean(won_b[t]) for t in shared])
-    low, high = _interval(_resampled(gaps, np.ones(len(gaps)), np.random.default_rng(seed), samples))
-    if low == high:  # tasks that all agree bootstrap to no width: what Wilson leaves open of so few, over a range of 2
-        slack = 2 * 1.96**2 / (len(shared) + 1.96**2)
+    return shared
+
+
+def strata(tasks: Sequence[str], kinds: Mapping[str, str] | None) -> list[np.ndarray]:
+    """Places of the tasks of each kind, kinds in order; of all tasks as one if ``kinds`` is None."""
+    names = np.array([kinds[t] if kinds else "" for t in tasks])
+    return [np.flatnonzero(names == name) for name in sorted(set(names.tolist()))]
+
+
+def with_width(interval: tuple[float, float], of_kind: Sequence[np.ndarray]) -> tuple[float, float]:
+    """The interval of a difference, or, where tasks that all agree bootstrap to no width, what Wilson leaves open of so
+    few tasks, over a range of 2. Of kinds: of as many tasks as give a plain mean the variance that theirs has."""
+    low, high = interval
+    if math.isclose(low, high, abs_tol=1e-9):
+        tasks = len(of_kind) ** 2 / sum(1 / len(at) for at in of_kind)
+        slack = 2 * 1.96**2 / (tasks + 1.96**2)
         low, high = max(low - slack, -1.0), min(high + slack, 1.0)
-    return Difference(float(gaps.mean()), low, high, len(shared), len(won_a.keys() | won_b.keys()) - len(shared))
+    return low, high
 
 
 def difference(result_a: Mapping[str, Any], result_b: Mapping[str, Any], seed: int = 0) -> Difference:

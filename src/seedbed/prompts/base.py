@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from seedbed.types import Prompt
 
 SKILL_HEADING = "**Skill from an earlier episode** (use it as guidance):"
+STEP_HEADING = "**Skill for this step** (use it as guidance):"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,14 @@ class Wording:
 def skill_block(text: str) -> str:
     """The filled skill slot: heading and the skill in square brackets (official code, ``H(h, s)``)."""
     return f"{SKILL_HEADING} [{text.strip()}]"
+
+
+def with_step_skill(prompt: Prompt, text: str) -> Prompt:
+    """The same prompt with the skill of its own turn before the footer, at the end without one (official code)."""
+    block = ("step_skill", f"{STEP_HEADING} [{text.strip()}]")
+    names = [name for name, _ in prompt.slots]
+    at = names.index("footer") if "footer" in names else len(names)
+    return Prompt((*prompt.slots[:at], block, *prompt.slots[at:]))
 
 
 def footer(wording: Wording, think: bool) -> str:

@@ -43,6 +43,9 @@ class PaperValue(BaseModel):
     launcher: Any = None
     source: str = ""
     note: str = ""
+    preset: Any = None
+    reason: str = ""
+    inert: bool = False
     kind: Literal["", "ours", "choice"] = ""
     follow: Literal["paper", "launcher"] = "paper"
 
@@ -60,6 +63,19 @@ class Row:
     known: PaperValue
     value: Any
     state: State
+
+    @property
+    def reason(self) -> str:
+        """Why ``value`` is not the paper's or the launcher's, where that is known; empty for a change of the user's."""
+        if self.state == "choice":
+            return "every run picks its own"
+        if self.state in ("same", "launcher") and self.known.launcher not in (None, self.known.paper):
+            return self.known.note
+        if self.state != "differs":
+            return ""
+        if self.known.inert:
+            return self.known.reason or "memory, time or what is kept: it changes no result"
+        return self.known.reason if self.value == self.known.preset else ""
 
 
 @cache
@@ -107,22 +123,24 @@ def paper_diff(config: Config) -> str:
     ]
     for row in rows:
         state = "**differs**" if row.state == "differs" else row.state
-        source = "; ".join(filter(None, (row.known.source, row.known.note)))
-        cells = (row.key, _shown(row.known.paper), _shown(row.known.launcher), _shown(row.value), state, source)
-        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+        why = row.reason if row.state == "differs" else ""
+        source = "; ".join(filter(None, (row.known.source, row.known.note, why)))
+        cells = (row.key, shown(row.known.paper), shown(row.known.launcher), shown(row.value), state, source)
+        lines.append("| " + " | ".join(cell(text) for text in cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def diff_lines(config: Config) -> list[str]:
-    """The differing settings only, one a line, e.g. ``train.updates: 40 (paper 150, launcher 160)``."""
+    """The differing settings, one a line, e.g. ``train.updates: 40 (paper 150, launcher 160)``, with any reason."""
     defaults = dict(flat(Config()))
     lines = []
     for row in compare(config):
         if row.state != "differs":
             continue
         sides = (("paper", row.known.paper), ("launcher", row.known.launcher))
-        stated = [f"{side} {_shown(value)}" for side, value in sides if value is not None]
-        lines.append(f"{row.key}: {_shown(row.value)} ({', '.join(stated) or f'default {_shown(defaults[row.key])}'})")
+        stated = [f"{side} {shown(value)}" for side, value in sides if value is not None]
+        line = f"{row.key}: {shown(row.value)} ({', '.join(stated) or f'default {shown(defaults[row.key])}'})"
+        lines.append(f"{line}: {row.reason}" if row.reason else line)
     return lines
 
 
@@ -138,7 +156,8 @@ def _state(known: PaperValue, value: Any, default: Any) -> State:
     return "same" if value == known.paper else "launcher"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as text, ``-`` for nothing."""
     if value is None or value in ("", {}):
         return "-"
     if isinstance(value, bool):
@@ -146,6 +165,6 @@ def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Text as one table cell."""
     return " ".join(text.replace("|", "\\|").split())

@@ -15,16 +15,19 @@ from seedbed.engines.base import Engine, Request, Sampling
 from seedbed.prompts.analyzer import continuation, kind_of, standalone
 from seedbed.render import Context, Renderer, chat_of
 from seedbed.rollout import turn_seed
-from seedbed.skills.parse import parse_analysis
+from seedbed.skills.parse import parse_analysis, turn_skills
 from seedbed.types import Message, Skill, Trajectory
 
 TOO_LONG = "prompt_too_long"
 
 
-def analyzer_context(trajectory: Trajectory, renderer: Renderer) -> Context:
-    """The prompt that asks about ``trajectory``; its ids extend the episode's own in the transcript layout."""
-    if trajectory.layout == "windowed":
-        return renderer.open([Message("user", standalone(trajectory).text)])
+def analyzer_context(trajectory: Trajectory, renderer: Renderer, steps: int = 0) -> Context:
+    """The prompt that asks about ``trajectory``; its ids extend the episode's own in the transcript layout.
+
+    With ``steps``, also for at most so many critical-step skills; raises ``UserError`` for a transcript.
+    """
+    if trajectory.layout == "windowed" or steps:
+        return renderer.open([Message("user", standalone(trajectory, steps).text)])
     turn = trajectory.turns_K[-1]
     chat = chat_of(trajectory, len(trajectory.turns_K) - 1)
     played = Context(renderer.open(chat).text, turn.prompt_ids_T)
@@ -53,7 +56,7 @@ def analyze(
             raise AssertionError(
                 f"{trajectory.id} was played by version {trajectory.version}, the analyzer is {engine.version}"
             )
-        context = analyzer_context(trajectory, renderer)
+        context = analyzer_context(trajectory, renderer, settings.steps)
         if len(context.ids_T) > settings.max_prompt_tokens:
             skills[trajectory.id] = Skill(trajectory.id, kind_of(trajectory), TOO_LONG, version=engine.version)
             continue
@@ -63,14 +66,15 @@ def analyze(
     completions = engine.generate(requests, Sampling(settings.temperature, settings.max_new_tokens)) if requests else []
     for trajectory, lead, completion in zip(wanted, leads, completions, strict=True):
         raw = lead + renderer.content(completion.ids_T)
-        skills[trajectory.id] = to_skill(trajectory, raw, completion.finish, "policy", engine.version)
+        skills[trajectory.id] = to_skill(trajectory, raw, completion.finish, "policy", engine.version, settings.steps)
     return skills
 
 
-def to_skill(trajectory: Trajectory, raw: str, finish: str, source: str, version: int) -> Skill:
-    """Parse an analyzer's answer about ``trajectory``."""
-    asked = (standalone if trajectory.layout == "windowed" else continuation)(trajectory)
-    parsed = parse_analysis(raw, finish, prompt_text=dict(asked.slots)["request"])
+def to_skill(trajectory: Trajectory, raw: str, finish: str, source: str, version: int, steps: int = 0) -> Skill:
+    """Parse an analyzer's answer about ``trajectory``; without a valid episode skill there are no step skills."""
+    asked = standalone(trajectory, steps) if trajectory.layout == "windowed" else continuation(trajectory)
+    request = dict(asked.slots)["request"]
+    parsed = parse_analysis(raw, finish, prompt_text=request)
     return Skill(
         trajectory.id,
         kind_of(trajectory),
@@ -81,6 +85,7 @@ def to_skill(trajectory: Trajectory, raw: str, finish: str, source: str, version
         parsed.repairs,
         source,
         version,
+        turn_skills(raw, len(trajectory.turns_K), steps, request),
     )
 
 

@@ -54,6 +54,7 @@ def audit(
         "repairs": dict(Counter(r for s in valid.values() for r in set(s.repairs)).most_common()),
         "kinds": _kinds(about, valid),
         "kind_agreement": kind_agreement(valid.values()),
+        "step_skills": _per_skill([len(s.steps) for s in valid.values()]),
         "length_words": _quantiles([len(s.text.split()) for s in valid.values()]),
         **_likeness([s.text for s in valid.values()], near),
         "leaks": _leaks(about, valid, instance, secrets or {}),
@@ -87,7 +88,7 @@ def clusters(texts: Sequence[str], near: float) -> list[list[int]]:
     seen: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, found in enumerate(shingles):
         ordered = sorted(found, key=lambda s: (rarity[s], s))
-        prefix = ordered[: len(ordered) - math.ceil(near * len(ordered)) + 1]
+        prefix = ordered[: len(ordered) - math.ceil(near * len(ordered) - 1e-9) + 1]
         for j in {j for s in prefix for j in seen[s]}:
             if find(i) != find(j) and _jaccard(found, shingles[j]) >= near:
                 leader[find(i)] = find(j)
@@ -131,9 +132,10 @@ def _leaks(
         trajectory = about[key]
         for name in sorted(set(_instances(skill.text, trajectory, instance))):
             found.append({"trajectory": key, "kind": "instance", "text": name})
+        said = "\n".join([skill.text, *(text for _, text in skill.steps)])  # of a step: its things may be named
         for secret in secrets.get(trajectory.task.id, ()):
             known = secret.casefold() in _ALWAYS_SAID or _says(trajectory.goal, secret)
-            if not known and _says(skill.text, secret):
+            if not known and _says(said, secret):
                 found.append({"trajectory": key, "kind": "answer", "text": secret})
     return found
 
@@ -185,6 +187,11 @@ def _jaccard(a: frozenset[Any], b: frozenset[Any]) -> float:
 def _effective(sizes: Sequence[int]) -> float:
     p = np.asarray(sizes, np.float64) / max(sum(sizes), 1)
     return float(np.exp(-(p * np.log(p)).sum())) if len(p) else 0.0
+
+
+def _per_skill(counts: Sequence[int]) -> dict[str, float] | None:
+    """Share of the skills with critical-step skills beside them, and how many they have on average over all."""
+    return {"share": sum(n > 0 for n in counts) / len(counts), "mean": sum(counts) / len(counts)} if counts else None
 
 
 def _quantiles(values: Sequence[int]) -> dict[str, float] | None:

@@ -17,7 +17,7 @@ from seedbed.envs.base import Environment
 from seedbed.evaluate.stats import paired_difference
 from seedbed.render import Renderer
 from seedbed.rollout import collect_groups
-from seedbed.types import Skill, Task, Trajectory
+from seedbed.types import Skill, Task, Trajectory, UserError
 
 
 def draw_skills(
@@ -52,13 +52,17 @@ def execution_check(
     tasks. ``progress`` is called with (finished, all) episodes.
     """
     tasks = [task for task, _ in drawn]
-    both, total = [], 2 * attempts * len(tasks)
+    both, faults, total = [], 0, 2 * attempts * len(tasks)
     for side, texts in enumerate(([""] * len(tasks), [skill.text for _, skill in drawn])):
         shift = side * attempts * len(tasks)
         report = (lambda done, _, shift=shift: progress(shift + done, total)) if progress else None
         groups = collect_groups(
             engine, environment, renderer, settings, tasks, attempts, seed=seed, skills=texts, progress=report
         )
+        played = [t for group in groups for t in group.attempts_G]
+        if all(t.faulty for t in played):
+            raise UserError(f"every episode of the execution check broke, the first with {played[0].cause!r}")
+        faults += sum(t.faulty for t in played)
         both.append([[t.won for t in group.survivors_G] for group in groups])
     without, given = both
     lines = [
@@ -70,7 +74,8 @@ def execution_check(
     for kind in sorted({skill.kind for _, skill in drawn}):
         chosen = [i for i, (_, skill) in enumerate(drawn) if skill.kind == kind]
         summary[kind] = _gain(*([side[i] for i in chosen] for side in (tasks, given, without)))
-    return {"attempts": attempts, "seed": seed, "temperature": settings.temperature, "gain": summary, "skills": lines}
+    protocol = {"attempts": attempts, "seed": seed, "temperature": settings.temperature, "faults": faults}
+    return {**protocol, "gain": summary, "skills": lines}
 
 
 def _gain(tasks: Sequence[Task], given: Sequence[list[bool]], without: Sequence[list[bool]]) -> dict[str, Any]:

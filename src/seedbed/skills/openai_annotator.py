@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from seedbed.config import AnnotateSettings
-from seedbed.prompts.analyzer import kind_of, standalone
+from seedbed.prompts.analyzer import answer_schema, kind_of, standalone
 from seedbed.skills.annotator.client import FORMATS, REFUSED, Client, Fault
 from seedbed.skills.annotator.journal import Answer, Journal, request_hash
 from seedbed.skills.annotator.ledger import Ledger
 from seedbed.skills.annotator.secret import no_key_in_logs, read_key
-from seedbed.skills.parse import parse_analysis
+from seedbed.skills.parse import parse_analysis, turn_skills
 from seedbed.types import Skill, Trajectory, UserError
 
 _log = logging.getLogger(__name__)
@@ -32,17 +32,18 @@ _BAD_REQUESTS = 3  # refused before anything was ever answered: then it is the r
 
 
 class OpenAIAnnotator:
-    """Asks for what ``journal`` does not hold yet. ``failed`` counts trajectories without an answer by cause,
-    ``out_of_budget`` tells why the end came early.
+    """Asks for what ``journal`` does not hold yet, with at most ``steps`` critical-step skills beside each skill.
+
+    ``failed`` counts trajectories without an answer by cause, ``out_of_budget`` tells why the end came early.
     """
 
-    def __init__(self, settings: AnnotateSettings, journal: Journal) -> None:
+    def __init__(self, settings: AnnotateSettings, journal: Journal, steps: int = 0) -> None:
         if not settings.base_url:
             raise UserError(
                 "annotate.by=openai needs annotate.base_url or OPENAI_BASE_URL: episodes are sent nowhere that was not "
                 "named (without a server: --by rules or --by policy)"
             )
-        self.settings, self.journal = settings, journal
+        self.settings, self.journal, self.steps = settings, journal, steps
         self.secret = read_key(settings.api_key_env)
         self.client = Client(settings, self.secret)
         self.ledger = Ledger(settings, journal.rows)
@@ -51,7 +52,8 @@ class OpenAIAnnotator:
         self.details: set[str] = set()  # why single requests were refused
         self._halt = threading.Event()
         self._failed_in_a_row, self._open_at = 0, 0.0
-        self._format = 0  # of FORMATS
+        self._formats = (_with_steps(steps), *FORMATS[1:]) if steps else FORMATS
+        self._format = 0  # of these
         self._lock = threading.Lock()
 
     def annotate(self, trajectories: Sequence[Trajectory], stop: Callable[[], bool] = lambda: False) -> Iterator[Skill]:
@@ -62,7 +64,7 @@ class OpenAIAnnotator:
         """
         by_prompt: dict[str, list[Trajectory]] = {}
         for trajectory in trajectories:
-            by_prompt.setdefault(standalone(trajectory).text, []).append(trajectory)
+            by_prompt.setdefault(standalone(trajectory, self.steps).text, []).append(trajectory)
         jobs, results = deque(by_prompt.values()), queue.SimpleQueue[Any]()
         threads = [  # daemons: a second Ctrl-C need not wait for them
             threading.Thread(target=self._work, args=(jobs, results), daemon=True)
@@ -110,7 +112,7 @@ class OpenAIAnnotator:
 
     def _settle(self, same: list[Trajectory]) -> list[Skill]:
         """The skills of trajectories with one prompt; none if the call failed for good."""
-        prompt = standalone(same[0])
+        prompt = standalone(same[0], self.steps)
         messages = [{"role": "user", "content": prompt.text}]
         sampling = {"temperature": self.settings.temperature, "max_tokens": self.settings.max_new_tokens}
         skills: list[Skill] = []
@@ -142,6 +144,7 @@ class OpenAIAnnotator:
             repairs=parsed.repairs,
             source=self.settings.model,
             version=trajectory.version,
+            steps=turn_skills(answer.text, len(trajectory.turns_K), self.steps, request),
         )
 
     def _ask(self, messages: list[dict[str, str]], facts: dict[str, Any]) -> Answer:
@@ -165,11 +168,11 @@ class OpenAIAnnotator:
 
     def _try(self, messages: list[dict[str, str]], facts: dict[str, Any]) -> Answer:
         """One call, or one per output format that the server refuses."""
-        for number in range(self._format, len(FORMATS)):
+        for number in range(self._format, len(self._formats)):
             try:
                 answer = self._call(messages, facts, number)
             except Fault as fault:
-                if fault.cause == "bad_request" and number + 1 < len(FORMATS):
+                if fault.cause == "bad_request" and number + 1 < len(self._formats):
                     continue
                 raise
             # only now: a request that is bad in itself says nothing about the format
@@ -193,7 +196,7 @@ class OpenAIAnnotator:
             raise _Halted
         answer, status = None, "unknown"
         try:
-            answer = self.client.call(messages, FORMATS[number])
+            answer = self.client.call(messages, self._formats[number])
             status = "answered"
         except Fault as fault:
             status = fault.cause
@@ -223,6 +226,12 @@ class OpenAIAnnotator:
                 f"{_GIVE_UP_AFTER} trajectories in a row got no answer (the last one: {fault.cause}): see whether "
                 f"{self.settings.base_url} works, then run the same command again"
             )
+
+
+def _with_steps(steps: int) -> dict[str, Any]:
+    """The strictest format with step skills; OpenAI's strict mode takes no object of free keys."""
+    schema = {"name": "hindsight_skill", "strict": False, "schema": answer_schema(steps)}
+    return {"type": "json_schema", "json_schema": schema}
 
 
 class _Halted(Exception):

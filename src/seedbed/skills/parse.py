@@ -106,14 +106,31 @@ def parse_analysis(
     return Parsed(_why_nothing(text, reading, finish), summary=_summary(reading))
 
 
-def parse_step_skills(raw: str, candidates_K: Collection[int], limit: int = 5) -> dict[int, str]:
+def turn_skills(raw: str, turns: int, limit: int, prompt_text: str = "") -> tuple[tuple[int, str], ...]:
+    """At most ``limit`` step skills as (0-based turn, text): the request numbers the ``turns`` steps from 1.
+
+    They count only in the very object whose episode skill ``parse_analysis`` takes (official code: no episode skill, no
+    teacher at all).
+    """
+    if not limit:
+        return ()
+    found = parse_step_skills(raw, range(1, turns + 1), limit, beside_skill=True, prompt_text=prompt_text)
+    return tuple((number - 1, text) for number, text in found.items())
+
+
+def parse_step_skills(
+    raw: str, candidates_K: Collection[int], limit: int = 5, *, beside_skill: bool = False, prompt_text: str = ""
+) -> dict[int, str]:
     """Skills of single turns, ``{turn: text}``, from the last object with ``step_skills`` (official mode episode_step).
 
     Entries that are not a usable string under an integer key among ``candidates_K`` are left out; of the rest the first
-    ``limit`` in the answer's order are kept.
+    ``limit`` in the answer's order are kept. With ``beside_skill`` the last object with a usable episode skill decides.
     """
     _, reading, _ = _read(raw)
     for found in reversed(reading.found):
+        skill = _holder(found.value, "episode_skill") if beside_skill else None
+        if beside_skill and not (skill and _judge(skill, (), MAX_SKILL_CHARS, prompt_text).ok):
+            continue
         holder = _holder(found.value, "step_skills")
         steps = holder["step_skills"] if holder else None
         if isinstance(steps, dict):
@@ -122,8 +139,10 @@ def parse_step_skills(raw: str, candidates_K: Collection[int], limit: int = 5) -
                 for key, text in steps.items()
                 if key.strip().isdecimal() and len(key) < 10 and isinstance(text, str)
             }
-            usable = [(k, text) for k, text in read.items() if k in candidates_K and text and not _is_filler(text)]
+            usable = [(k, text) for k, text in read.items() if k in candidates_K and _fit(text, prompt_text)]
             return dict(usable[:limit])
+        if beside_skill:
+            break
     return {}
 
 
@@ -203,6 +222,11 @@ def _clean(text: str) -> tuple[str, tuple[str, ...]]:
     whole, lone = _SURROGATE.subn("", joined)
     plain, control = _CONTROL.subn("", whole)
     return plain.strip(), ("lone_surrogate",) * bool(lone) + ("control_character",) * bool(control)
+
+
+def _fit(step_skill: str, prompt_text: str) -> bool:
+    """What would be an episode skill, too: no blank, placeholder, echo or transcript."""
+    return _judge({"episode_skill": step_skill}, (), MAX_SKILL_CHARS, prompt_text).ok
 
 
 def _is_filler(skill: str) -> bool:

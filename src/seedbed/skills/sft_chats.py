@@ -22,10 +22,10 @@ from seedbed.track.store import replace_file
 from seedbed.types import Message, Trajectory
 
 
-def analyzer_chat(trajectory: Trajectory) -> list[Message]:
+def analyzer_chat(trajectory: Trajectory, steps: int = 0) -> list[Message]:
     """The messages behind ``analyzer_context``."""
-    if trajectory.layout == "windowed":
-        return [Message("user", standalone(trajectory).text)]
+    if trajectory.layout == "windowed" or steps:
+        return [Message("user", standalone(trajectory, steps).text)]
     last = len(trajectory.turns_K) - 1
     played = [*chat_of(trajectory, last), Message("assistant", trajectory.turns_K[last].text)]
     return [*played, Message("user", continuation(trajectory).text)]
@@ -49,7 +49,8 @@ def save_chats(folder: Path, rows: SftSet, trajectories: Sequence[Trajectory], c
 
 def _line(row: SftRow, trajectory: Trajectory, rows: SftSet, sha256: str) -> dict[str, Any]:
     skill = rows.skills[row.trajectory]
-    chat, answer = analyzer_chat(trajectory), answer_text(skill)
+    chat, answer = analyzer_chat(trajectory, rows.steps), answer_text(skill, rows.steps)
+    chat = [Message(m.role, m.content.encode("utf-8", "replace").decode()) for m in chat]  # lone surrogates, as encoded
     messages = [{"role": m.role, "content": m.content} for m in [*chat, Message("assistant", answer)]]
     return {
         "messages": messages,

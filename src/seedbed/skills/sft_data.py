@@ -22,7 +22,7 @@ from seedbed.prompts.analyzer import answer_text
 from seedbed.render import Renderer
 from seedbed.samples import build_samples
 from seedbed.skills.analyze import analyzer_context
-from seedbed.track.store import read_jsonl, replace_file
+from seedbed.track.store import read_jsonl, replace_file, skill_hash
 from seedbed.types import Skill, Trajectory, UserError
 
 
@@ -45,6 +45,7 @@ class SftSet:
     validation: Sequence[SftRow]
     dropped: Sequence[SftRow]
     skills: Mapping[str, Skill]
+    steps: int = 0  #: step skills that the rows ask for, ``analyzer.steps``
 
     def summary(self, max_tokens: int) -> dict[str, Any]:
         """Counts, and the lengths in tokens against the limit: the content of ``sft_set.json``."""
@@ -67,16 +68,27 @@ class SftSet:
         }
 
 
-def build_rows(trajectories: Sequence[Trajectory], skills: Mapping[str, Skill], renderer: Renderer) -> list[SftRow]:
-    """One row per trajectory with a valid skill, of any length, never cut."""
+def build_rows(
+    trajectories: Sequence[Trajectory], skills: Mapping[str, Skill], renderer: Renderer, steps: int = 0
+) -> list[SftRow]:
+    """One row per trajectory with a valid skill, of any length, never cut; with at most ``steps`` step skills in it.
+
+    Raises ``UserError`` if step skills are wanted and no skill has any: the rows would teach to write none.
+    """
+    if steps and not any(skill.steps for skill in skills.values()):
+        raise UserError(
+            f"analyzer.steps={steps}, but no annotated skill has step skills: annotate with analyzer.steps={steps} by "
+            "openai or policy, or set analyzer.steps=0"
+        )
     rows = []
     for trajectory in trajectories:
         skill = skills.get(trajectory.id)
         if skill is None or not skill.valid:
             continue
-        context = analyzer_context(trajectory, renderer)
+        context = analyzer_context(trajectory, renderer, steps)
         answer = np.asarray(
-            [*renderer.tokenizer.encode(answer_text(skill), add_special_tokens=False), renderer.stop_id], np.int32
+            [*renderer.tokenizer.encode(answer_text(skill, steps), add_special_tokens=False), renderer.stop_id],
+            np.int32,
         )
         ids = np.concatenate([context.ids_T, answer]).astype(np.int32)
         answer_T, action_T = np.zeros(len(ids), bool), np.zeros(len(ids), bool)
@@ -128,7 +140,9 @@ def save_rows(folder: Path, rows: SftSet, collect_dir: Path) -> None:
             "task": row.task,
             "skill_source": rows.skills[row.trajectory].source,
             "sha256": hashes[row.trajectory],
-            "response": answer_text(rows.skills[row.trajectory]),
+            "skill_sha256": skill_hash(rows.skills[row.trajectory]),
+            "row_sha256": row_hash(row.ids_T, row.answer_T, row.action_T),
+            "response": answer_text(rows.skills[row.trajectory], rows.steps),
             "tokens": len(row.ids_T),
             "collect_dir": os.path.relpath(collect_dir, folder),
         }
@@ -143,6 +157,12 @@ def save_rows(folder: Path, rows: SftSet, collect_dir: Path) -> None:
         folder / "sft_data.jsonl",
         lambda path: path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8"),
     )
+
+
+def row_hash(ids_T: np.ndarray, answer_T: np.ndarray, action_T: np.ndarray) -> str:
+    """sha256 of a row as it is trained: ids, and which of them count."""
+    parts = (ids_T.astype("<i4"), answer_T.astype(np.uint8), action_T.astype(np.uint8))
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
 def load_rows(folder: Path) -> list[SftRow]:

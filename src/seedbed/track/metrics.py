@@ -100,6 +100,8 @@ def warnings(row: dict[str, Any]) -> list[str]:
                 f"only {row['skill_parse_rate']:.0%} of the analyses parse: the analyzer is being lost; "
                 "Stage-1 rows in the update (train.rehearsal_rows) or a lower train.lr usually help"
             )
+        if row.get("step_skill_rows") == 0:
+            out.append("analyzer.steps asks for step skills and no row of this update was taught by one")
         if row["skill_cut"]:
             out.append(f"{row['skill_cut']} rows lost their skill to the prompt limit: raise rollout.max_prompt_tokens")
     if row["history_shortened"]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import platform
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import distributions
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from seedbed.config import Config, build, to_yaml
+from seedbed.repro import here
+from seedbed.repro.data import data_facts
+from seedbed.repro.manifest import check
 from seedbed.repro.paper_diff import paper_diff
 from seedbed.track.store import append_jsonl, read_jsonl, replace_file
 from seedbed.types import UserError
@@ -55,11 +54,25 @@ class Run:
         return (self.path / "manifest.json").is_file()
 
     def begin(self, config: Config, kind: str, **facts: Any) -> None:
-        """Write ``config.resolved.yaml``, ``paper_diff.md`` and ``manifest.json``; a run that is resumed has them."""
-        if not self.begun:
-            self.write("config.resolved.yaml", to_yaml(config))
-            self.write("paper_diff.md", paper_diff(config))
-            self.write_json("manifest.json", {"kind": kind, **manifest(), "seed": config.seed, **facts})
+        """Write ``config.resolved.yaml``, ``paper_diff.md`` and ``manifest.json``; a run that is resumed has them.
+
+        The manifest is as ``repro/manifest.schema.json`` says, or nothing is written.
+        """
+        if self.begun:
+            return
+        settings = to_yaml(config)
+        manifest = {
+            **here.facts(),
+            "kind": kind,
+            "seed": config.seed,
+            "settings": sha256(settings.encode()).hexdigest(),
+            "data": facts.pop("data", None) or data_facts(config.env),
+            **facts,
+        }
+        check(manifest, "manifest.json")
+        self.write("config.resolved.yaml", settings)
+        self.write("paper_diff.md", paper_diff(config))
+        self.write_json("manifest.json", manifest)
 
     @property
     def config(self) -> Config:
@@ -115,45 +128,3 @@ class Clock:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-
-def manifest() -> dict[str, Any]:
-    """What ran where: code commit (and if clean), packages, Python, machine. No paths, no environment variables."""
-    import torch  # noqa: PLC0415
-
-    packages = {d.metadata["Name"].lower(): d.version for d in distributions() if d.metadata["Name"]}
-    return {
-        "code": _code_state(),
-        "packages": dict(sorted(packages.items())),
-        "python": platform.python_version(),
-        "machine": {
-            "system": platform.system(),
-            "processor": platform.machine(),
-            "cpus": os.cpu_count(),
-            "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
-            "torch_threads": torch.get_num_threads(),
-        },
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
-
-
-def _code_state() -> dict[str, Any]:
-    here = Path(__file__).resolve().parent
-
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", "-C", str(here), *words], capture_output=True, text=True, timeout=20, check=True
-        ).stdout
-
-    try:
-        if "src/seedbed" not in git("ls-files", "--full-name", str(here / "run.py")):
-            raise ValueError("installed inside somebody else's repository")
-        root = Path(git("rev-parse", "--show-toplevel").strip())
-        new = git("ls-files", "--others", "--exclude-standard", "--full-name", str(here.parent)).split("\n")[:-1]
-        return {
-            "commit": git("rev-parse", "HEAD").strip(),
-            "dirty_diff": git("diff", "HEAD", "--", str(here.parent)),
-            "untracked": {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in new},
-        }
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return {"commit": "unknown (not a git checkout)", "dirty_diff": "", "untracked": {}}

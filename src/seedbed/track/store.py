@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,10 @@ def read_part(folder: Path, name: str) -> Iterator[tuple[Trajectory, TokenValues
             line["seed"],
             line["cause"],
         )
+        if "token_sha256" in line and token_hash(trajectory) != line["token_sha256"]:
+            raise UserError(
+                f"the tokens of {trajectory.id!r} in {path} are not those that {name}.jsonl was written with"
+            )
         n = trajectory.sampled_tokens
         return trajectory, TokenValues(take("ordinary", n), take("skill", n), take("advantage", n))
 
@@ -134,8 +139,27 @@ def parts(folder: Path) -> list[str]:
     return sorted(p.stem for p in folder.glob("*.jsonl"))
 
 
+def skill_hash(skill: Skill) -> str:
+    """sha256 of everything a stored skill says: text, kind, raw answer, repairs, author."""
+    return sha256(json.dumps(skill_line(skill), sort_keys=True).encode()).hexdigest()
+
+
+def token_hash(trajectory: Trajectory) -> str:
+    """sha256 of what an episode saw and drew, turn by turn: ids and log-probs."""
+    digest = sha256()
+    for turn in trajectory.turns_K:
+        for ids_T in (turn.prompt_ids_T, turn.response_ids_T):
+            digest.update(len(ids_T).to_bytes(8, "little") + ids_T.astype("<i4").tobytes())
+        digest.update(turn.logprobs_T.astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
 def skill_line(skill: Skill, **extra: Any) -> dict[str, Any]:
-    return {**extra, **as_dict(skill), "repairs": list(skill.repairs)}
+    """One line of ``skills.jsonl``; ``steps`` only where there are step skills."""
+    line = {**extra, **as_dict(skill), "repairs": list(skill.repairs)}
+    if not line.pop("steps"):
+        return line
+    return {**line, "steps": [list(step) for step in skill.steps]}
 
 
 def read_skills(path: Path) -> list[tuple[Skill, dict[str, Any]]]:
@@ -144,6 +168,8 @@ def read_skills(path: Path) -> list[tuple[Skill, dict[str, Any]]]:
     out = []
     for line in read_jsonl(path):
         known = {k: tuple(v) if k == "repairs" else v for k, v in line.items() if k in names}
+        if "steps" in known:
+            known["steps"] = tuple((int(turn), str(text)) for turn, text in known["steps"])
         if not {"trajectory", "kind", "status"} <= known.keys():
             raise UserError(f"{path} holds a line that is no skill: it lacks trajectory, kind or status")
         out.append((Skill(**known), {k: v for k, v in line.items() if k not in names}))
@@ -162,10 +188,10 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
             continue
         try:
             yield json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             if number == len(lines):
                 return
-            raise UserError(f"{path} line {number} is not JSON: {error.msg}") from error
+            raise UserError(f"{path} line {number} is not JSON: {getattr(error, 'msg', error)}") from error
 
 
 def append_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -229,5 +255,6 @@ def _line(trajectory: Trajectory) -> dict[str, Any]:
         "version": trajectory.version,
         "seed": trajectory.seed,
         "cause": trajectory.cause,
+        "token_sha256": token_hash(trajectory),
         "turns": turns,
     }

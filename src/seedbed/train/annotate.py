@@ -15,7 +15,7 @@ from seedbed.track.run import Run
 from seedbed.track.store import append_jsonl, read_skills, skill_line
 from seedbed.train.collect import read_collected
 from seedbed.train.interrupt import Interrupt, Stopped
-from seedbed.train.model import load_engine, same_tokens
+from seedbed.train.model import folder_hashes, load_engine, resolve, same_tokens
 from seedbed.types import Skill, Trajectory, UserError
 
 _BATCH = 64
@@ -52,6 +52,8 @@ def annotate(run: Run, config: Config, by: str, report: Report = lambda done, to
         finally:
             summary = {"by": by, "author": author, "trajectories": len(todo), "annotated": len(have)}
             summary |= {**coverage(have, todo.values()), **work.account()}
+            if by == "policy":
+                summary["model"] = folder_hashes(resolve(config.model.path))
             run.write_json("annotate.json", summary)
             work.close()
     return summary
@@ -93,7 +95,7 @@ class _External:
         from seedbed.skills.openai_annotator import OpenAIAnnotator  # noqa: PLC0415 - an extra
 
         self.journal = Journal(run.path / "annotations.jsonl")
-        self.annotator = OpenAIAnnotator(config.annotate, self.journal)
+        self.annotator = OpenAIAnnotator(config.annotate, self.journal, config.analyzer.steps)
         self.settings = config.annotate
 
     def skills(self, trajectories: Sequence[Trajectory], stop: Callable[[], bool]) -> Iterator[Skill]:

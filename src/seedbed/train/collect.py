@@ -33,6 +33,11 @@ def collect(
     environment = environment_from(config.env)
     actor = load_actor(config, environment)
     tasks = draw_balanced(environment.tasks(config.env.train_split), config.collect.tasks, config.seed)
+    if run.begun and run.manifest["model"] != actor.facts["model"]:
+        raise UserError(
+            f"the model at model.path={config.model.path!r} is not the one that {run.path} was begun with: "
+            "put it back, or start a new run with --out"
+        )
     run.begin(config, "collect", **actor.facts, env_facts=environment.facts(tasks[0]))
     _write_tasks(run, environment, tasks, config)
     settings = actor.rollout.model_copy(update={"temperature": config.collect.temperature})
@@ -57,8 +62,8 @@ def collect(
                     progress=_after(report, done + len(have), total, won / done if done else None),
                 )
                 played = [t for group in groups for t in group.attempts_G]
-                check_faults(played, config.train)
                 have |= {(t.task.id, t.attempt): t for t in played}
+                check_faults([have[pair] for pair in pairs], config.train)
                 write_part(run.trajectories, name, [have[pair] for pair in pairs])
                 actor.release()
             done, won = done + len(have), won + sum(t.won for t in have.values())
@@ -74,10 +79,16 @@ def _after(
 
 
 def _stored(run: Run, name: str) -> dict[tuple[str, int], Trajectory]:
-    """Episodes of a part by (task, attempt), without faults: a broken game may be whole again."""
+    """Episodes of a part by (task, attempt), without faults: a broken game may be whole again.
+
+    A part that was cut short while it was written anew counts as not there: its episodes come out the same again.
+    """
     if not (run.trajectories / f"{name}.jsonl").is_file():
         return {}
-    return {(t.task.id, t.attempt): t for t, _ in read_part(run.trajectories, name) if not t.faulty}
+    try:
+        return {(t.task.id, t.attempt): t for t, _ in read_part(run.trajectories, name) if not t.faulty}
+    except UserError:
+        return {}
 
 
 def _write_tasks(run: Run, environment: Environment, tasks: Sequence[Task], config: Config) -> None:

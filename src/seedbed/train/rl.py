@@ -31,7 +31,7 @@ from seedbed.envs.panels import load_panel
 from seedbed.evaluate.run import evaluate
 from seedbed.rollout import check_faults, collect_groups
 from seedbed.samples import build_samples
-from seedbed.scoring import score_pairs
+from seedbed.scoring import score_pairs, step_skill
 from seedbed.skills.analyze import analyze
 from seedbed.skills.sft_data import SftRow, load_rows
 from seedbed.track.metrics import episode_metrics, signal_metrics, warnings
@@ -153,6 +153,11 @@ class Trainer:
                 )
         batch.streams, counts = self.algorithm.streams(batch)
         row |= counts | signal_metrics(batch, self.algorithm)
+        if config.analyzer.steps:
+            row["step_skill_rows"] = sum(  # of the rows with a teacher, those whose very turn has one
+                scores.skill_T is not None and bool(step_skill(sample, batch.skills[sample.trajectory.id]))
+                for sample, scores in zip(batch.samples, batch.scores, strict=True)
+            )
         self.whole = False  # until the last optimiser step the weights are of no update
         with clock.phase("update"):
             row |= update_policy(

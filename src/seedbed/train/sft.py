@@ -7,7 +7,9 @@ from; with ``model.dtype=bfloat16`` every pass computes in bfloat16.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +23,7 @@ from seedbed.engines.torch_engine import TorchEngine
 from seedbed.envs.base import environment_from
 from seedbed.envs.panels import load_panel
 from seedbed.render import Renderer
-from seedbed.rollout import collect_groups
+from seedbed.rollout import check_faults, collect_groups
 from seedbed.skills.analyze import analyze, coverage
 from seedbed.skills.kinds import kind_agreement
 from seedbed.skills.sft_chats import save_chats
@@ -55,20 +57,13 @@ def fine_tune(
     settings, half = config.sft, config.model.dtype == "bfloat16"
     model, renderer = load_policy(config.model.model_copy(update={"dtype": "float32"}))
     engine_of(model, renderer, half=False)  # refuses models that no forward pass of ours is true for
-    same_tokens(collected, config.model, renderer)
-    trajectories = read_collected(collected)
-    rows = _rows(config, collected, trajectories, renderer)
     optimizer = _prepare(model, config)
-    facts = model_facts(config.model, renderer)
-    run.begin(config, "sft", collect_dir=str(collected.path), **facts)
-    save_rows(run.path, rows, collected.path)
-    chats = save_chats(run.path, rows, trajectories, collected.path)
-    run.write_json("sft_set.json", {**rows.summary(settings.max_tokens), "chats": chats})
+    rows, trajectories = build_set(run, config, collected, renderer)
     asked = held_out(trajectories, rows.validation, settings.eval_trajectories)
     done = 0
     if resume:
         newest = latest_checkpoint(run.checkpoints)
-        if newest and settings.lora_rank and run.manifest["model"] != facts["model"]:
+        if newest and settings.lora_rank and run.manifest["model"] != model_facts(config.model, renderer)["model"]:
             raise UserError(
                 f"the model at model.path={config.model.path!r} is not the one this LoRA run started from: put it back "
                 "or start a new run"
@@ -94,6 +89,32 @@ def fine_tune(
                 )
 
 
+def build_set(run: Run, config: Config, collected: Run, renderer: Renderer) -> tuple[SftSet, list[Trajectory]]:
+    """The rows of a collect run and the episodes behind them, stored in ``run`` in every form; needs no weights."""
+    trajectories = read_collected(collected)
+    if any(t.layout == "transcript" for t in trajectories):  # else rows hold text alone, whoever sampled it
+        same_tokens(collected, config.model, renderer)
+    rows = _rows(config, collected, trajectories, renderer)
+    place = os.path.relpath(collected.path, run.path)
+    run.begin(config, "sft", collect_dir=place, **model_facts(config.model, renderer))
+    before = _digest(run)
+    save_rows(run.path, rows, collected.path)
+    if before not in ("", _digest(run)) and latest_checkpoint(run.checkpoints):
+        raise UserError(
+            f"{collected.path} gives other rows than those that {run.path} was trained on so far: "
+            "restore its skills, or start a new run with --out"
+        )
+    chats = save_chats(run.path, rows, trajectories, collected.path)
+    summary = {**rows.summary(config.sft.max_tokens), "chats": chats, "sft_data_sha256": _digest(run)}
+    run.write_json("sft_set.json", summary)
+    return rows, trajectories
+
+
+def _digest(run: Run) -> str:
+    path = run.path / "sft_data.jsonl"
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+
+
 def measure(engine: TorchEngine, renderer: Renderer, config: Config, *, tasks: int | None = None) -> dict[str, Any]:
     """Both roles of one policy at temperature 1: acting success, and the share of its own trajectories it can analyse.
 
@@ -105,11 +126,13 @@ def measure(engine: TorchEngine, renderer: Renderer, config: Config, *, tasks: i
     chosen = panel[:: max(len(panel) // tasks, 1)][:tasks] if tasks else panel
     groups = collect_groups(engine, environment, renderer, settings, chosen, 1, seed=config.seed)
     trajectories = [t for g in groups for t in g.attempts_G]
+    check_faults(trajectories, config.train)
     skills = analyze(engine, renderer, trajectories, config.analyzer)
     engine.release()
     return {
-        "acting_success": float(np.mean([t.won for t in trajectories])),
+        "acting_success": float(np.mean([t.won for t in trajectories if not t.faulty])),
         "episodes": len(trajectories),
+        "faults": sum(t.faulty for t in trajectories),
         **coverage(skills, trajectories),
         "kind_agreement": kind_agreement(skills.values()),
     }
@@ -122,7 +145,7 @@ def best_epoch(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _rows(config: Config, collected: Run, trajectories: Sequence[Trajectory], renderer: Renderer) -> SftSet:
     skills = {s.trajectory: s for s, _ in read_skills(collected.skills)} if collected.skills.exists() else {}
-    built = build_rows(trajectories, skills, renderer)
+    built = build_rows(trajectories, skills, renderer, config.analyzer.steps)
     if not built:
         raise UserError(
             f"{collected.path} holds no valid skill, so there is nothing to fine-tune on: run seedbed annotate first"
@@ -135,7 +158,8 @@ def _rows(config: Config, collected: Run, trajectories: Sequence[Trajectory], re
             f"sft.rehearsal={config.sft.rehearsal:g} has nothing to act on: rows of the windowed layout hold no "
             "sampled action; set sft.rehearsal=0 or collect with rollout.layout=transcript"
         )
-    return SftSet(*split_rows(rows, config.sft.validation, config.seed), dropped, skills)
+    train, validation = split_rows(rows, config.sft.validation, config.seed)
+    return SftSet(train, validation, dropped, skills, config.analyzer.steps)
 
 
 def _prepare(model: nn.Module, config: Config) -> torch.optim.Optimizer:

@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from seedbed.evaluate.stats import noise_floor
 from seedbed.track.store import replace_file
+from seedbed.track.topology import topology
 from seedbed.view.charts import Interval, interval_chart
 from seedbed.view.curves import Figure, figures, health
 from seedbed.view.episode import EpisodeView, episode_view, legend
@@ -24,6 +25,7 @@ from seedbed.view.headline import Row, Stage, rows, stages
 from seedbed.view.rundir import RunDirectory
 from seedbed.view.shift import mean_abs_gap, pick
 from seedbed.view.text import visible
+from seedbed.view.topology_svg import draw
 from seedbed.view.verdict import differences, verdict
 
 
@@ -81,6 +83,7 @@ def render(directory: Path) -> str:
         sentences=list(dict.fromkeys(sentences)),
         runs=runs,
         figures=figures(found),
+        topology=draw(topology([directory])) if runs else "",
         demo_seconds=_demo_seconds(demo),
         health=[health(stage) for stage in runs if stage.trained],
         episodes=[view for stage in runs for view in _episodes(stage)],

@@ -14,12 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
+from safetensors.numpy import load_file
 
-from seedbed.track.store import parts, read_jsonl, read_part, read_skills
+from seedbed.skills.sft_data import row_hash
+from seedbed.track.store import parts, read_jsonl, read_part, read_skills, skill_hash
 from seedbed.types import Skill, Trajectory, UserError
 from seedbed.view.text import visible
+
+_ROW = frozenset("index split trajectory task skill_source sha256 skill_sha256 row_sha256 response tokens".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,16 @@ class Lineage:
         if not self.path.is_file():
             raise UserError(f"{run} holds no Stage-1 rows (sft_data.jsonl): give the folder of an sft run")
         self.run = run
-        self.rows = {row["index"]: row for row in read_jsonl(self.path)}
+        self.rows = {row.get("index"): row for row in read_jsonl(self.path)}
+        for index, row in self.rows.items():
+            lacking = sorted((_ROW | {"collect_dir"}) - row.keys())
+            if lacking or not isinstance(index, int):
+                raise UserError(f"a row of {self.path} lacks {', '.join(lacking) or 'its index'}: make the set again")
+        made = run / "sft_set.json"
+        digest = hashlib.sha256(self.path.read_bytes()).hexdigest()
+        if made.is_file() and json.loads(made.read_text("utf-8")).get("sft_data_sha256", digest) != digest:
+            raise UserError(f"{self.path} was edited: its sha256 is not the one that {made.name} names")
+        self._tokens: dict[str, np.ndarray] = {}
         self._episodes: dict[Path, dict[str, tuple[Path, str]]] = {}
         self._skills: dict[Path, dict[str, list[Skill]]] = {}
 
@@ -57,6 +71,7 @@ class Lineage:
                 f"the collect directory {row['collect_dir']} named by row {sample} of {self.path} is missing: "
                 "restore it"
             )
+        self._check_tokens(row)
         trajectory, part = self._episode(collected / "trajectories", row)
         if trajectory.task.id != row["task"]:
             raise UserError(
@@ -71,6 +86,17 @@ class Lineage:
         if not found:
             raise UserError(f"no row of {self.path} comes from {name!r}: give the id of an episode or of a task")
         return found
+
+    def _check_tokens(self, row: dict[str, Any]) -> None:
+        path = self.run / "sft_data.safetensors"
+        try:
+            self._tokens = self._tokens or load_file(path)
+        except Exception as error:  # safetensors raises its own
+            raise UserError(f"{path} cannot be read ({error}): it belongs to sft_data.jsonl beside it") from error
+        first = sum(r["tokens"] for index, r in self.rows.items() if index < row["index"])
+        pieces = (self._tokens[name][first : first + row["tokens"]] for name in ("ids", "answer", "action"))
+        if row_hash(*pieces) != row["row_sha256"]:
+            raise UserError(f"the tokens of row {row['index']} in {path} were edited: their sha256 is another")
 
     def _episode(self, folder: Path, row: dict[str, Any]) -> tuple[Trajectory, Path]:
         if folder not in self._episodes:
@@ -98,18 +124,23 @@ class Lineage:
             raise UserError(
                 f"the skill of {row['trajectory']!r} by {row['skill_source']!r} is missing from {path}: restore it"
             )
-        answer = json.loads(row["response"])
+        try:
+            answer = json.loads(row["response"])
+            wanted = (answer["episode_skill"], answer["episode_summary"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"the response of row {row['index']} in {self.path} is no skill: the row was edited"
+            ) from error
         for skill in of_row:
-            if skill.valid and (skill.text, skill.summary) == (answer["episode_skill"], answer["episode_summary"]):
+            if skill.valid and (skill.text, skill.summary) == wanted and skill_hash(skill) == row["skill_sha256"]:
                 return skill
         raise UserError(
-            f"the skill of {row['trajectory']!r} in {path} was edited: it is not the answer that row "
-            f"{row['index']} trains"
+            f"the skill of {row['trajectory']!r} in {path} was edited: it is not what row {row['index']} was made from"
         )
 
 
 def _lines(folder: Path) -> dict[str, tuple[Path, str]]:
-    """File and sha256 of every stored episode, by trajectory id."""
+    """File and sha256 of every stored episode's line, by trajectory id."""
     found = {}
     for name in parts(folder):
         path = folder / f"{name}.jsonl"
@@ -168,6 +199,7 @@ def chain_text(chain: Chain) -> Text:
         f"source: {skill.source}",
         f"repairs: {', '.join(skill.repairs) or 'none'}",
         f"skill: {skill.text}",
+        *(f"skill of turn {turn}: {text}" for turn, text in skill.steps),
         f"raw answer: {skill.raw}",
     )
     part(

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import random
 
-from seedbed.envs.alfworld.env import AlfWorld
 from seedbed.envs.alfworld.expert import Expert, Mistakes
-from seedbed.prompts.read import read
+from seedbed.prompts.read import Shown
 
 _FLAWLESS = Mistakes(key=0, shut=0, wrong=0, stray=0)
 
 
-def scripted(prompt: str, seed: int) -> str:
+def scripted(shown: Shown, seed: int) -> str:
     """The response to a prompt. ``seed`` plays no part: the order of search comes from the goal and the room."""
-    shown = read(prompt, AlfWorld.wording)
     seen = [*(observation for observation, _ in shown.history), shown.observation]
     expert = Expert(shown.goal, random.Random(f"{shown.goal}\n{seen[0]}"), _FLAWLESS)
     action = expert.first(seen[0])

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from seedbed.envs.search.model_folder import check_model_folder
 from seedbed.types import UserError
 
 _CONTENT = (".json", ".safetensors", ".txt", ".model")  #: endings of the files that decide what a model does
@@ -33,18 +34,15 @@ class SentenceEncoder:
     def __init__(self, folder: Path, query_prefix: str | None = None, passage_prefix: str | None = None) -> None:
         """The paper's E5 wants the prefixes "query: " and "passage: "; without one the model's configuration decides.
 
-        No code is taken from the folder, nothing is fetched, and weights are read from safetensors only. Raises
-        ``UserError`` if the library or the model is missing, or the model compares vectors in another way.
+        No code is taken from the folder (see ``model_folder``), nothing is fetched, and weights are read from
+        safetensors only. Raises ``UserError`` if the library or the model is missing, or the model names code of its
+        own or compares vectors in another way.
         """
+        check_model_folder(folder)
         try:
             from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
         except ImportError as error:
             raise UserError("dense search needs an extra: pip install 'seedbed[dense]'") from error
-        if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
-            raise UserError(f"{folder} holds no sentence-transformers model: there is no modules.json or config.json")
-        pickles = sorted(folder.rglob("pytorch_model*.bin"))
-        if unsafe := [path for path in pickles if not any(path.parent.glob("*.safetensors"))]:
-            raise UserError(f"{unsafe[0]} is not safe to load: save the model again, as model.safetensors")
         try:
             self._model = SentenceTransformer(
                 str(folder), local_files_only=True, model_kwargs={"use_safetensors": True}

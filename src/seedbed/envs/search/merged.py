@@ -25,7 +25,10 @@ class Merged(Generic[A, R]):
         self._guard, self._turn = Lock(), Lock()
 
     def __call__(self, items: Sequence[A]) -> list[R]:
-        """The results of ``items``, or what the function raised."""
+        """The results of ``items``, or what the function raised.
+
+        A thread that is ended (``SystemExit``, Ctrl-C) while it computes for others leaves them a ``RuntimeError``.
+        """
         mine: Future[list[R]] = Future()
         with self._guard:
             self._waiting.append((items, mine))
@@ -41,7 +44,11 @@ class Merged(Generic[A, R]):
             results = iter(self._function([item for items, _ in taken for item in items]))
             for items, future in taken:
                 future.set_result([next(results) for _ in items])
-        except BaseException as error:  # noqa: BLE001 - raised again in every thread that waits for it
+        except BaseException as error:
+            ended = not isinstance(error, Exception)
+            cause = f"the thread that computed for this one was ended by {type(error).__name__}"
             for _, future in taken:
                 if not future.done():
-                    future.set_exception(error)
+                    future.set_exception(RuntimeError(cause) if ended else error)
+            if ended:
+                raise

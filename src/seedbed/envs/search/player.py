@@ -10,9 +10,8 @@ import random
 import re
 
 from seedbed.envs.search.bm25 import words
-from seedbed.envs.search.env import SearchQA
 from seedbed.envs.search.tags import restore
-from seedbed.prompts.read import Shown, read
+from seedbed.prompts.read import Shown
 
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _YEAR = r"\b1\d{3}\b|\b20\d{2}\b"
@@ -33,9 +32,9 @@ _EITHER = re.compile(r", (?P<one>[^,?]+(?:, [^,?]+)?),? or (?P<other>[^?]+)\?*$"
 _PASSAGE = re.compile(r"^Doc \d+: \"?(?P<title>[^\n\"]*)\"?\n(?P<text>.*?)(?=^Doc \d+: |\Z)", re.MULTILINE | re.DOTALL)
 
 
-def chance(prompt: str, seed: int) -> str:
+def chance(shown: Shown, seed: int) -> str:
     """A search or an answer, each as likely: up to four words of the question, or one to three words out of a text."""
-    shown, rng = read(prompt, SearchQA.wording), random.Random(seed)
+    rng = random.Random(seed)
     asked = re.findall(r"\w+", shown.goal) or ["?"]
     if rng.random() < 0.5:
         return _say("By chance.", "search", " ".join(rng.sample(asked, min(len(asked), rng.randint(1, 4)))))
@@ -44,9 +43,8 @@ def chance(prompt: str, seed: int) -> str:
     return _say("By chance.", "answer", " ".join(text[first : first + rng.randint(1, 3)]))
 
 
-def scripted(prompt: str, seed: int) -> str:
+def scripted(shown: Shown, seed: int) -> str:
     """One search for the question, then the answer."""
-    shown = read(prompt, SearchQA.wording)
     if not shown.turn:
         return _say("By rule.", "search", shown.goal)
     return _say("By rule.", "answer", answer(shown.goal, _passages(shown)))

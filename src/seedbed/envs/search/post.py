@@ -21,10 +21,12 @@ class Endpoint:
     """Where requests go. Holds no connection, so threads share nothing."""
 
     def __init__(self, url: str) -> None:
-        """Raises ``ValueError`` with the reason if ``url`` is not http(s) with a host."""
+        """Raises ``ValueError`` with the reason if ``url`` is not http(s) with a host, or has more than a path."""
         target = urlsplit(url)
         if target.scheme not in ("http", "https") or not target.hostname:
             raise ValueError("it must start with http:// or https:// and name a host")
+        if "?" in url or "#" in url:
+            raise ValueError("it has a query or a fragment, which would not be sent: end it with the path")
         self._tls = ssl.create_default_context() if target.scheme == "https" else None
         self._host, self._port = target.hostname, target.port or (443 if self._tls else 80)
         self._path = target.path if target.path not in ("", "/") else "/retrieve"

@@ -7,6 +7,7 @@ This is what Anserini does with documents and queries: words by Unicode's UAX #2
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import regex
 
@@ -20,7 +21,8 @@ _LONGEST = 255  #: longer words are cut into pieces of this many UTF-16 units
 
 #: Words of an ASCII text: the rules below, with what cannot occur left out.
 _ASCII = re.compile(
-    r"_*[a-z0-9](?:[a-z0-9_]|(?<=[a-z])[:.'](?=[a-z])|(?<=[0-9])[,;.'](?=[0-9]))*", re.ASCII | re.IGNORECASE
+    "_*[a-zA-Z0-9][a-zA-Z0-9_]*"
+    "(?:(?:(?<=[a-zA-Z])[:.'](?=[a-zA-Z])|(?<=[0-9])[,;.'](?=[0-9]))[a-zA-Z0-9][a-zA-Z0-9_]*)*"
 )
 
 #: A stretch between blanks that holds more than ASCII. No word reaches over a blank, so the slow pattern below is
@@ -69,19 +71,15 @@ def words(text: str) -> list[str]:
     return found + _ASCII.findall(text, position)
 
 
-class Terms(dict[str, str]):
-    """Word -> term, worked out once per word; a stop word gives the empty string."""
-
-    def __missing__(self, word: str) -> str:
-        plain = word.lower()
-        if len(plain) >= 2 and plain[-1] == "s" and plain[-2] in "'\u2019\uff07":
-            plain = plain[:-2]
-        term = "" if plain in STOP_WORDS else stem(plain)
-        self[word] = term
-        return term
-
-
 def terms(text: str) -> list[str]:
     """The index terms of a text in order, repeats included."""
-    table = Terms()
-    return [term for word in words(text) if (term := table[word])]
+    return [term for word in words(text) if (term := _term(word))]
+
+
+@lru_cache(maxsize=1 << 14)
+def _term(word: str) -> str:
+    """The empty string for a stop word."""
+    plain = word.lower()
+    if len(plain) >= 2 and plain[-1] == "s" and plain[-2] in "'\u2019\uff07":
+        plain = plain[:-2]
+    return "" if plain in STOP_WORDS else stem(plain)

@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any
 
 from seedbed.envs.base import Environment, Game, register
-from seedbed.envs.project import project_tag
+from seedbed.envs.project import normalise, project_tag
 from seedbed.envs.webshop.data import find_files
 from seedbed.envs.webshop.nouns import nouns
 from seedbed.envs.webshop.pages import RESULTS, SEPARATOR, Visit
 from seedbed.envs.webshop.reward import Score, score
 from seedbed.envs.webshop.shop import Shop, open_shop
 from seedbed.prompts.base import Wording
-from seedbed.types import Action, Observation, Task, UserError
+from seedbed.types import Action, Observation, Task, Trajectory, UserError
 
 WIN_REWARD = 10.0
 #: split -> kind of goal, first goal, end (None: to the last). Synthetic goals as in the paper's code, human goals as in
@@ -92,6 +92,15 @@ class WebShop(Environment):
     def project(self, response: str, require_think: bool) -> Action:
         required = require_think and self.require_think
         return project_tag(response, required, fallback_chars=20, strict_format=self.strict_format)
+
+    def measures(self, trajectory: Trajectory) -> dict[str, float]:
+        """The official partial score in 0..1, 0 without a purchase; found by playing the actions again."""
+        game = self.open(trajectory.task)
+        seen = game.start()
+        for turn in trajectory.turns_K:
+            if turn.finish == "stop":  # a cut response was not played
+                seen = game.step(normalise(turn.action.text, seen.admissible))
+        return {"score": game.score.total if game.score else 0.0}
 
     def facts(self, task: Task) -> dict[str, Any]:
         """What a score depends on beside the task: the shop and which actions and responses it takes."""

@@ -13,14 +13,20 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from seedbed.envs.webshop.analysis import Terms, terms, words
+from seedbed.envs.webshop.analysis import terms
 
 K1, B = np.float32(0.9), np.float32(0.4)
 _CHUNK = 1 << 22  #: tokens sorted at a time while building
+_FEW = 20_000  #: postings: so few are all scored sooner than any is ruled out
+_STEPS = 16  #: documents in a list that are gone through in the time in which one is looked up
+_ROUGH = 1e-4  #: a sum of terms in float32 is not off by more, by far
+_TINY = 1e-30  #: less than any term adds
+_PIECES = 1 << 19  #: pieces of text whose terms are remembered while building
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,8 @@ class Index:
     starts_V: np.ndarray  #: int64, one longer than the vocabulary
     documents: np.ndarray  #: int32, per posting
     kinds: np.ndarray  #: uint16, per posting: which pair of term frequency and length code
-    weights: np.ndarray  #: float32, ``tf * norm`` of each such pair
+    weights: np.ndarray  #: float32, ``tf * norm`` of each such pair, ascending
+    tops_V: np.ndarray  #: uint16, the greatest kind of each term
     rank_D: np.ndarray  #: int32, place of each document's id among all ids, for ties
     size: int  #: documents that have a term at all, Lucene's N
 
@@ -42,29 +49,68 @@ class Index:
 
     def search(self, query: str, limit: int) -> list[int]:
         """Numbers of the best documents, best first; fewer than ``limit`` if fewer share a term with the query."""
-        scores = np.zeros(len(self.rank_D))
+        asked = self._asked(query)
+        if sum(len(term.documents) for term in asked) < _FEW:
+            scores_D = np.zeros(len(self.rank_D))
+            for term in asked:
+                term.add_to(scores_D)
+            racing = np.flatnonzero(scores_D)
+            scores = scores_D[racing]
+        else:
+            racing = self._racing(asked, limit)
+            scores = np.zeros(len(racing))
+            for term in asked:  # in the order of the query, in which the sums are rounded
+                scores += term.gains_of(racing)
+        scores = scores.astype(np.float32)
+        best = np.flatnonzero(scores >= _at_place(limit, scores))
+        return racing[best[np.lexsort((self.rank_D[racing[best]], -scores[best]))][:limit]].tolist()
+
+    def _racing(self, asked: list[_Term], limit: int) -> np.ndarray:
+        """Documents among which the best are for certain: int32, ascending.
+
+        Terms that can add most come first. As soon as the others together cannot lift a document that has none of those
+        to the ``limit``-th best, they are looked up for the documents that are still in the race alone ("MaxScore",
+        Turtle and Flood 1995). Sums are rough here, in float32.
+        """
+        missing = sorted(asked, key=lambda term: -term.most)
+        scores_D = np.zeros(len(self.rank_D), np.float32)
+        least = 0.0  # what the document at place ``limit`` has at least
+        done, next_look = 0, limit
+        while missing and _needed(least, missing) <= 0:
+            term = missing.pop(0)
+            term.add_to(scores_D)
+            done += len(term.documents)
+            if len(term.documents) >= limit and done >= next_look:  # what do those that lead now have in the end?
+                leading = np.argpartition(scores_D.take(term.documents), -limit)[-limit:]
+                leading = term.documents[np.sort(leading)]
+                least = max(least, float(sum(t.gains_of(leading) for t in asked).min()))
+                next_look = 4 * done
+        racing = np.flatnonzero(scores_D >= max(_needed(least, missing), _TINY)).astype(np.int32)
+        while missing:
+            term = missing.pop(0)
+            term.add_to(scores_D, racing)
+            partial = scores_D.take(racing)
+            least = max(least, _at_place(limit, partial))
+            racing = racing[partial >= _needed(least, missing)]
+        return racing
+
+    def _asked(self, query: str) -> list[_Term]:
+        """The terms of a query that some document has."""
+        found = []
         for term, times in Counter(terms(query)).items():
             number = self.vocabulary.get(term)
             if number is None:
                 continue
             rows = slice(int(self.starts_V[number]), int(self.starts_V[number + 1]))
-            found = rows.stop - rows.start
-            weight = np.float32(times) * np.float32(np.log(1 + (self.size - found + 0.5) / (found + 0.5)))
+            have = rows.stop - rows.start
+            weight = np.float32(times) * np.float32(np.log(1 + (self.size - have + 0.5) / (have + 0.5)))
             gain = weight - weight / (np.float32(1) + self.weights)
-            documents = self.documents[rows]
-            scores[documents] = scores.take(documents) + gain.take(self.kinds[rows])  # a document occurs once a term
-        return self._best(scores.astype(np.float32), limit)
-
-    def _best(self, scores_D: np.ndarray, limit: int) -> list[int]:
-        """The ``limit`` documents of the largest positive scores, in order."""
-        place = max(len(scores_D) - limit, 0)
-        least = np.partition(scores_D, place)[place] if len(scores_D) else 0.0
-        hits = np.flatnonzero((scores_D >= least) & (scores_D > 0))
-        return hits[np.lexsort((self.rank_D[hits], -scores_D[hits]))][:limit].tolist()
+            found.append(_Term(self.documents[rows], self.kinds[rows], gain, float(gain[self.tops_V[number]])))
+        return found
 
     def save(self, directory: Path) -> None:
         """Write the index as ``.npy`` files and a list of terms; the directory must exist."""
-        for name in ("starts_V", "documents", "kinds", "weights", "rank_D"):
+        for name in ("starts_V", "documents", "kinds", "weights", "tops_V", "rank_D"):
             np.save(directory / f"{name}.npy", getattr(self, name))
         np.save(directory / "size.npy", np.array(self.size))
         (directory / "terms.txt").write_text("\n".join(self.vocabulary), encoding="utf-8")
@@ -79,9 +125,48 @@ class Index:
             documents=np.load(directory / "documents.npy", mmap_mode="r"),
             kinds=np.load(directory / "kinds.npy", mmap_mode="r"),
             weights=np.load(directory / "weights.npy"),
+            tops_V=np.load(directory / "tops_V.npy"),
             rank_D=np.load(directory / "rank_D.npy"),
             size=int(np.load(directory / "size.npy")),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A term of a query."""
+
+    documents: np.ndarray  #: int32, ascending
+    kinds: np.ndarray  #: of each of them
+    gain: np.ndarray  #: float32, what a document of each kind gets
+    most: float  #: the greatest gain that a document has
+
+    def add_to(self, scores_D: np.ndarray, racing: np.ndarray | None = None) -> None:
+        """Add the gain of each document, or of those in ``racing`` alone (ascending)."""
+        documents, kinds = self.documents, self.kinds
+        if racing is not None and len(racing) * _STEPS < len(documents):
+            scores_D[racing] += self.gains_of(racing)
+            return
+        if racing is not None:
+            is_racing_D = np.zeros(len(scores_D), np.bool_)
+            is_racing_D[racing] = True
+            common = np.flatnonzero(is_racing_D.take(documents))
+            documents, kinds = documents.take(common), kinds.take(common)
+        scores_D[documents] = scores_D.take(documents) + self.gain.take(kinds)  # no document occurs twice
+
+    def gains_of(self, documents: np.ndarray) -> np.ndarray:
+        """float32, 0 for a document that does not have the term."""
+        place = np.searchsorted(self.documents, documents)
+        place[place == len(self.documents)] = 0
+        return np.where(self.documents[place] == documents, self.gain.take(self.kinds[place]), np.float32(0))
+
+
+def _needed(least: float, missing: list[_Term]) -> float:
+    """Below this a document cannot come to ``least`` any more, not even by rounding, whatever the terms give it."""
+    return least * (1 - _ROUGH) - sum(term.most for term in missing) * (1 + _ROUGH)
+
+
+def _at_place(limit: int, scores: np.ndarray) -> float:
+    return float(np.partition(scores, -limit)[-limit]) if len(scores) >= limit else 0.0
 
 
 def length_code(length: int) -> int:
@@ -118,7 +203,7 @@ class _Builder:
         pending, lengths = array("i"), array("i")
         for name, text in pairs:
             before = len(pending)
-            pending.extend([n for word in words(text) if (n := numbers[word]) >= 0])
+            pending.extend(numbers.of(text))
             lengths.append(len(pending) - before)
             self.ids.append(name)
             if len(pending) >= _CHUNK:
@@ -161,19 +246,34 @@ class _Builder:
         pairs = np.array(list(self.kinds), np.int64)
         norms = np.array([1 / (K1 * ((1 - B) + B * np.float32(coded_length(c)) / average)) for c in range(256)])
         weights = (pairs >> 8).astype(np.float32) * norms.astype(np.float32)[pairs & 255]
+        order = np.argsort(weights, kind="stable")
+        numbers = np.empty(len(order), np.uint16)
+        numbers[order] = np.arange(len(order))
+        kinds = numbers.take(kinds)
+        tops = np.maximum.reduceat(kinds, starts[:-1]) if len(kinds) else kinds
         rank = np.empty(len(self.ids), np.int32)
         rank[sorted(range(len(self.ids)), key=self.ids.__getitem__)] = np.arange(len(self.ids))
-        return Index(self.vocabulary, starts, documents, kinds, weights, rank, self.filled)
+        return Index(self.vocabulary, starts, documents, kinds, weights[order], tops, rank, self.filled)
 
 
-class _Numbers(dict[str, int]):
-    """Word -> number of its term, -1 for a stop word; new terms are numbered as they come."""
+class _Numbers(dict[str, tuple[int, ...]]):
+    """What stands between two blanks -> the numbers of its terms; new terms are numbered as they come.
+
+    No word reaches over a blank, so a text is cut there, which is quick, and each piece is looked into once. Forgets
+    all when there are ``_PIECES``: those that occur often are soon back.
+    """
 
     def __init__(self, vocabulary: dict[str, int]) -> None:
         super().__init__()
-        self.vocabulary, self.terms = vocabulary, Terms()
+        self.vocabulary = vocabulary
 
-    def __missing__(self, word: str) -> int:
-        term = self.terms[word]
-        self[word] = self.vocabulary.setdefault(term, len(self.vocabulary)) if term else -1
-        return self[word]
+    def of(self, text: str) -> Iterable[int]:
+        pieces = text.split() if text.isascii() else text.split(" ")
+        return chain.from_iterable(map(self.__getitem__, pieces))
+
+    def __missing__(self, piece: str) -> tuple[int, ...]:
+        if len(self) == _PIECES:
+            self.clear()
+        found = tuple(self.vocabulary.setdefault(term, len(self.vocabulary)) for term in terms(piece))
+        self[piece] = found
+        return found

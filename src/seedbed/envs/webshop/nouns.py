@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,7 +17,6 @@ FILE = Path(__file__).with_name("nouns.json")
 _WORDS = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+|\S")
 
 
-@lru_cache(maxsize=256)
 def nouns(title: str) -> tuple[str, ...]:
     """Nouns and proper nouns of a title in order, lower case, repeats included."""
     weights, titles = _stored()

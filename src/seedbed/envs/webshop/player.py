@@ -6,9 +6,8 @@ import random
 import re
 from dataclasses import dataclass
 
-from seedbed.envs.webshop.env import WebShop
 from seedbed.envs.webshop.pages import SEPARATOR
-from seedbed.prompts.read import Shown, read
+from seedbed.prompts.read import Shown
 
 TRIES = 4  #: products looked at before one is bought; fifteen turns allow five
 _BAR, _BUY, _BACK = "search[<your query>]", "click[buy now]", "click[< prev]"
@@ -18,18 +17,17 @@ _WORD = re.compile(r"[\w.-]+")
 _PRICE = re.compile(r"\$(\d+(?:\.\d+)?)")
 
 
-def chance(prompt: str, seed: int) -> str:
+def chance(shown: Shown, seed: int) -> str:
     """A search for up to five of the goal's words, or one of the buttons, each as likely."""
-    shown, rng = read(prompt, WebShop.wording), random.Random(seed)
+    rng = random.Random(seed)
     if shown.admissible != (_BAR,):
         return _say("By chance.", rng.choice(shown.admissible))
     words = re.findall(r"\w+", shown.goal)
     return _say("By chance.", f"search[{' '.join(rng.sample(words, min(len(words), rng.randint(1, 5))))}]")
 
 
-def scripted(prompt: str, seed: int) -> str:
+def scripted(shown: Shown, seed: int) -> str:
     """Search for the goal, open products of a fitting price until one has every option, choose them, buy."""
-    shown = read(prompt, WebShop.wording)
     wanted = Wanted.of(shown.goal)
     if _BUY in shown.admissible:
         action = _at_product(shown, wanted)

@@ -7,9 +7,11 @@ and the notes on departures on his page.
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 _VOWELS = frozenset("aeiou")
+_SEQUENCE = re.compile("[aeiou][^aeiou]")
 
 _STEP_2 = {
     "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble", "alli": "al",
@@ -22,14 +24,25 @@ _STEP_4 = dict.fromkeys(
 )  # ``ion`` only after s or t
 
 
+def _by_last_two(endings: dict[str, str]) -> dict[str, list[tuple[str, str]]]:
+    """Last two letters -> (ending, what takes its place), longest first: most words are done after one look."""
+    table: dict[str, list[tuple[str, str]]] = {}
+    for ending in sorted(endings, key=len, reverse=True):
+        table.setdefault(ending[-2:], []).append((ending, endings[ending]))
+    return table
+
+
+_SWAPS_2, _SWAPS_3, _SWAPS_4 = map(_by_last_two, (_STEP_2, _STEP_3, _STEP_4))
+
+
 def stem(word: str) -> str:
     """The stem of a lower-case word. Words with other characters are treated as if those were consonants."""
     if len(word) <= 2:
         return word
     word = _step_1(word)
-    word = _swap(word, _STEP_2, 0)
-    word = _swap(word, _STEP_3, 0)
-    word = _swap(word, _STEP_4, 1)
+    word = _swap(word, _SWAPS_2, 0)
+    word = _swap(word, _SWAPS_3, 0)
+    word = _swap(word, _SWAPS_4, 1)
     return _step_5(word)
 
 
@@ -46,6 +59,8 @@ def _consonants(word: str) -> list[bool]:
 
 def _measure(word: str) -> int:
     """The number of vowel-consonant sequences."""
+    if "y" not in word:
+        return len(_SEQUENCE.findall(word))
     flags = _consonants(word)
     return sum(now and not before for before, now in pairwise(flags))
 
@@ -93,14 +108,13 @@ def _mended(root: str) -> str:
     return root + "e" if _measure(root) == 1 and _short_ending(root) else root
 
 
-def _swap(word: str, endings: dict[str, str], least: int) -> str:
+def _swap(word: str, swaps: dict[str, list[tuple[str, str]]], least: int) -> str:
     """The longest ending that fits, replaced if what is before it has a measure over ``least``."""
-    for length in range(min(7, len(word)), 1, -1):
-        ending = word[-length:]
-        if ending in endings:
-            root = word[:-length]
+    for ending, other in swaps.get(word[-2:], ()):
+        if word.endswith(ending):
+            root = word[: -len(ending)]
             allowed = ending != "ion" or root.endswith(("s", "t"))
-            return root + endings[ending] if allowed and _measure(root) > least else word
+            return root + other if allowed and _measure(root) > least else word
     return word
 
 

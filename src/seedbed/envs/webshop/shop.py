@@ -29,7 +29,7 @@ from seedbed.envs.webshop.order import in_published_order
 from seedbed.types import UserError
 
 ON_DISK = 64 << 20
-_FORMAT = "1"  #: raise when what is stored changes
+_FORMAT = "2"  #: raise when what is stored changes
 
 
 @dataclass(frozen=True, slots=True)

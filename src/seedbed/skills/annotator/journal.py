@@ -26,6 +26,10 @@ from seedbed.types import UserError
 ANSWERED = "answered"
 _CALL = {"call", "request", "trajectory", "attempt"}
 _KEYS = {"begin": _CALL | {"bytes", "most_in", "most_out"}, "end": _CALL | {"status"}}
+_ANSWER = {"answer", "finish", "tokens_in", "tokens_out"}
+_TEXTS = {"request", "trajectory", "status", "answer", "finish"}
+_NUMBERS = {"call", "attempt", "bytes", "most_in", "most_out", "tokens_in", "tokens_out"}
+_UNTOLD = {"tokens_in", "tokens_out"}  #: null where the server does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +51,14 @@ def request_hash(model: str, messages: list[dict[str, str]], attempt: int, **sam
 class Journal:
     """``annotations.jsonl``, open for writing. ``answers`` holds every answer by request hash.
 
-    ``rows`` are the lines found at the opening. An unfinished last line, of a killed writer, is dropped.
+    ``rows`` are the lines found at the opening. An unfinished last line, of a killed writer, is dropped; any other
+    damage is a ``UserError`` with the line.
     """
 
     def __init__(self, path: Path) -> None:
         append_jsonl(path, [])
         self.rows = list(read_jsonl(path))
-        for row in self.rows:
-            lacking = _KEYS.get(row.get("event"), {"event"}) - row.keys()
-            if lacking:
-                raise UserError(f"{path} is no journal of seedbed annotate: a line lacks {', '.join(sorted(lacking))}")
+        _check(path, self.rows)
         self.answers = {r["request"]: _answer(r) for r in self.rows if r.get("status") == ANSWERED}
         self._calls = sum(r["event"] == "begin" for r in self.rows)
         self._file = path.open("ab")
@@ -104,6 +106,46 @@ def only_one(path: Path) -> Iterator[None]:
                 f"{path.parent} is being annotated by another process: wait for it, or stop it first"
             ) from None
         yield
+
+
+def _check(path: Path, rows: list[Any]) -> None:
+    """Raises ``UserError`` with the first line that is no ``begin`` or ``end`` of a call, or comes out of turn."""
+    begun: set[int] = set()
+    ended: set[int] = set()
+    for index, row in enumerate(rows):
+        if wrong := _wrong(row, begun, ended):
+            raise UserError(
+                f"{path} is no journal of seedbed annotate: line {_line(path, index)} {wrong}; take that line out (a "
+                "call that loses its end is asked again) or put a whole copy of the file back"
+            )
+        (begun if row["event"] == "begin" else ended).add(row["call"])
+
+
+def _wrong(row: Any, begun: set[int], ended: set[int]) -> str:
+    if not isinstance(row, dict):
+        return "is no JSON object"
+    event = row.get("event")
+    if not isinstance(event, str) or event not in _KEYS:
+        return "lacks event begin or end"
+    needs = _KEYS[event] | (_ANSWER if row.get("status") == ANSWERED else set())
+    if lacking := needs - row.keys():
+        return f"lacks {', '.join(sorted(lacking))}"
+    for key in sorted(needs):
+        value = row[key]
+        number = (type(value) is int and value >= 0) or (value is None and key in _UNTOLD)
+        if (key in _TEXTS and not isinstance(value, str)) or (key in _NUMBERS and not number):
+            return f"has {key} {str(value)[:40]!r}"
+    if row["call"] in (begun if event == "begin" else ended):
+        return f"is a second {event} of call {row['call']}"
+    if event == "end" and row["call"] not in begun:
+        return f"ends call {row['call']}, which never began"
+    return ""
+
+
+def _line(path: Path, index: int) -> int:
+    """The number, from 1, of a row's line: empty ones hold no row."""
+    lines = path.read_text("utf-8").split("\n")
+    return [number for number, line in enumerate(lines, 1) if line.strip()][index]
 
 
 def _answer(row: dict[str, Any]) -> Answer:

@@ -1,8 +1,9 @@
 """What did the calls cost, and may another one be made?
 
-A call reserves the most it can cost before it is made, so that a budget is never exceeded, whatever is in flight. The
-reservation ends in one of three ways: an answer (its tokens are spent), a refusal by the server (nothing is), or a call
-whose answer was lost or unreadable, which the server may charge: the whole reservation then counts as spent.
+A call reserves an estimate of the most it can cost before it is made, whatever is in flight; what it does cost only the
+server knows. So a budget is a limit that may be passed by the error of that estimate, never by more than what was in
+flight. The reservation ends in one of three ways: an answer (its tokens are spent), a refusal by the server (nothing
+is), or a call whose answer was lost or unreadable, which the server may charge: the whole reservation then counts.
 The same two methods read the journal of earlier processes, so the budget is one of the run, not of a process.
 """
 
@@ -19,9 +20,10 @@ from seedbed.skills.annotator.journal import ANSWERED
 from seedbed.types import UserError
 
 #: Faults before the server did any work; every other fault may be charged.
-UNPAID = frozenset({"rate_limit", "server_error", "unreachable", "bad_request", "refused"})
+UNPAID = frozenset({"rate_limit", "unreachable", "bad_request", "refused"})
 KILLED = "killed"  #: no ``end`` in the journal: the process was killed with the call in flight
 _TEMPLATE_TOKENS = 64  # a chat template's own
+_MARGIN = 1.5  # another prompt may take more tokens a byte than any before it
 
 
 class Ledger:
@@ -51,15 +53,14 @@ class Ledger:
     def admit(
         self, prompt_bytes: int, halted: Callable[[], bool], note: Callable[[int, int], dict[str, Any]]
     ) -> dict[str, Any] | None:
-        """Wait until the budget has room for one more call beside all in flight, then reserve it.
+        """Wait until the budget has room for one more call beside all in flight, by the estimate, then reserve it.
 
-        ``note(most tokens in, most tokens out)`` journals the call; its line comes back. None if there never will be
-        room, or if ``halted``.
+        ``note(most tokens in, most tokens out)``, as estimated, journals the call; its line comes back. None if there
+        never will be room, or if ``halted``.
         """
         with self._changed:
             while not halted():
-                rate = self._per_byte or 1.0  # no token is less than a byte
-                need = (math.ceil(prompt_bytes * rate) + _TEMPLATE_TOKENS, self.settings.max_new_tokens)
+                need = (math.ceil(prompt_bytes * self._rate()) + _TEMPLATE_TOKENS, self.settings.max_new_tokens)
                 if self._fits(*need):
                     row = note(*need)
                     self.begun(row)
@@ -105,6 +106,14 @@ class Ledger:
             "answers_without_token_counts": self.unmetered,
             "cost_usd": round(self.cost(), 6) if priced else None,
         }
+
+    def _rate(self) -> float:
+        """Tokens a byte to reserve: one until an answer tells (a token is seldom less), then the highest with a margin.
+
+        More than one only where the server has charged more than one.
+        """
+        highest = self._per_byte or 1.0
+        return min(_MARGIN * highest, max(highest, 1.0))
 
     def _answer(self, begun: dict[str, Any], row: dict[str, Any]) -> None:
         self.answered += 1
