@@ -249,7 +249,8 @@ class _Builder:
         order = np.argsort(weights, kind="stable")
         numbers = np.empty(len(order), np.uint16)
         numbers[order] = np.arange(len(order))
-        kinds = numbers.take(kinds)
+        for first in range(0, len(kinds), _CHUNK):  # numpy makes eight bytes of every index
+            kinds[first : first + _CHUNK] = numbers.take(kinds[first : first + _CHUNK])
         tops = np.maximum.reduceat(kinds, starts[:-1]) if len(kinds) else kinds
         rank = np.empty(len(self.ids), np.int32)
         rank[sorted(range(len(self.ids)), key=self.ids.__getitem__)] = np.arange(len(self.ids))
