@@ -341,3 +341,10 @@ def test_the_command_takes_the_two_words_in_place_of_a_checkpoint(tmp_path):
 def test_a_temperature_means_nothing_to_a_player():
     with pytest.raises(UserError, match="means nothing to the policy 'random'"):
         CliRunner().invoke(app, ["eval", "random", "-c", "tiny", "--temperature", "1"], catch_exceptions=False)
+
+
+def test_a_panel_of_another_environment_is_refused_before_anything_is_played():
+    from seedbed.commands.evaluate import eval_
+
+    with pytest.raises(UserError, match="panel 'household-120' is of environment 'alfworld', not of 'sokoban'"):
+        eval_("random", config=["sokoban"], panel="household-120")

@@ -98,9 +98,7 @@ def run_stage1(config: Config, out: Path) -> dict[str, Any]:
     collect.collect(
         collected,
         config,
-        _every(
-            120, lambda done, total, success: _say("collect", f"{done}/{total} episodes, success {success or 0:.0%}")
-        ),
+        _every(120, _collected),
     )
     annotate.annotate(collected, config, "rules")
     _say("annotate", f"skills written by rules in {collected.skills}")

@@ -56,6 +56,13 @@ def eval_(
         raise UserError(f"--temperature means nothing to the policy {checkpoint!r}: leave it out")
     settings = prepare(config, [*(overrides or []), f"model.path={checkpoint}"], threads, origin=checkpoint)
     chosen = load_panel(panel or settings.env.panel)
+    if chosen.env != settings.env.name:
+        raise UserError(
+            f"panel {chosen.name!r} is of environment {chosen.env!r}, not of {settings.env.name!r}: name one of its "
+            "own with --panel (see: seedbed panel list)"
+        )
+    if out and out.is_dir():
+        raise UserError(f"--out {out} is a directory: name a file in it")
     environment = environment_from(settings.env)
     actor = load_actor(settings, environment)
     if checkpoint in POLICIES:

@@ -49,7 +49,8 @@ def collect(
                 description="collect" if success is None else f"collect, success {success:.0%}",
             ),
         )
-    _out.print(f"trajectories in {run.trajectories}; next: seedbed annotate {run.path} --by rules")
+    by = "rules" if settings.env.name == "alfworld" else "policy"  # the rules know household games only
+    _out.print(f"trajectories in {run.trajectories}; next: seedbed annotate {run.path} --by {by}")
 
 
 def annotate(
